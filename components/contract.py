@@ -1,0 +1,134 @@
+"""The contract that every component keeps: one federated step = one file = one `COMPONENT`.
+
+A role function sees its `Context` and nothing else: no file, no network, no configuration. The same function runs in
+threads (simulation), in one process per party over mutual TLS, and in a node driven by Airflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from base.errors import DataError
+from transport.message import Message
+
+# What a step may leave behind. Tables keep rows, a bundle keeps named tables, arrays keep numbers (safetensors), a
+# document keeps JSON.
+Arrays = Mapping[str, np.ndarray]
+Artefact = pa.Table | Mapping[str, pa.Table] | Arrays | Mapping[str, Any]
+Outputs = Mapping[str, Artefact]
+
+
+class Params(BaseModel):
+    """Parameters of a component: unknown keys are refused, values do not change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Keys(Protocol):
+    """The party's keys as a component may use them; no private key ever leaves this object."""
+
+    def sign(self, data: bytes) -> bytes:
+        """Sign with the party's Ed25519 key (64 bytes)."""
+
+    def verify(self, party: str, data: bytes, signature: bytes) -> None:
+        """Raise `PeerForeign` unless `party` signed `data`."""
+
+    def wrap(self, party: str, secret: bytes, context: bytes) -> bytes:
+        """Seal a secret for `party`'s X25519 node key (HKDF-SHA256, AES-256-GCM); `context` is authenticated."""
+
+    def unwrap(self, party: str, sealed: bytes, context: bytes) -> bytes:
+        """Open what `party` sealed for this node; raise `CryptoError` if it does not fit."""
+
+    def keep(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """Return the long-lived secret `name` from the key store of the node, made on first use."""
+
+
+class Checkpoint(Protocol):
+    """Where a step goes on after a crash. All parties resume at the highest round that all of them hold."""
+
+    def resume(self) -> tuple[int, Arrays] | None:
+        """Return (round, state) of the agreed checkpoint, or None to start at the beginning."""
+
+    def save(self, round_number: int, state: Arrays) -> None:
+        """Keep the state after `round_number`; state never holds a mask, pad or encryption randomness."""
+
+
+class Context(Protocol):
+    """All that a role function sees."""
+
+    run: str
+    step: str
+    attempt: int
+    party: str
+    role: str
+    inputs: Mapping[str, Any]
+    keys: Keys
+    checkpoint: Checkpoint
+
+    def parties(self, role: str) -> tuple[str, ...]:
+        """Return the parties of a role, sorted by name: the one order of every sum."""
+
+    def send(self, name: str, table: pa.Table, to: str | None = None) -> None:
+        """Send a declared message to one party, or to every other party of the receiving role."""
+
+    def recv(self, name: str, from_: str | None = None) -> pa.Table:
+        """Wait for the next declared message of this name; `from_` may be left out when only one party can send it."""
+
+    def shared_rng(self, name: str) -> np.random.Generator:
+        """Public choices: the same stream at every party of the run (protocols.md §0)."""
+
+    def private_rng(self, name: str) -> np.random.Generator:
+        """Choices that a peer must not predict: seeded by the party's secret, the same again for the same run seed."""
+
+    def secret_bytes(self, n: int) -> bytes:
+        """Bytes of the operating system's generator: masks, blinding, encryption; never seeded, never kept."""
+
+    def metric(self, name: str, value: float, round_number: int | None = None) -> None:
+        """Record a number about the step; never a number about one person."""
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        """Tell how far the step is; the screen shows the remaining time."""
+
+    def spark(self) -> Any:
+        """Return the node's warm Spark session."""
+
+    def spec(self, name: str) -> Any:
+        """Return the feature spec `name` (features.spec.FeatureSpec) whose digest the run plan holds."""
+
+    def data(self, name: str) -> tuple[pa.Table, Mapping[str, Any]]:
+        """Return a data set of this party as it lies there (all text), with its entry in the accord."""
+
+    def require(self, condition: bool, what: str, *, expected: object, found: object, remedy: str = "") -> None:
+        """Raise `DataError` unless the condition holds."""
+
+
+RoleFunction = Callable[[Context, Any], Outputs]
+
+
+@dataclass(frozen=True)
+class Component:
+    """A step as the platform sees it."""
+
+    name: str
+    roles: Mapping[str, RoleFunction]
+    params: type[Params]
+    messages: tuple[Message, ...] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)  # name -> what it is
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    optional_inputs: Sequence[str] = ()
+    min_parties: Mapping[str, int] = field(default_factory=dict)
+    version: int = 1
+    adversary: str = ""  # adversary, collusion and what is not protected, in three lines; printed by `accord messages`
+    registers: bool = False  # its input `model` is registered under its output `manifest`
+
+
+def require(condition: bool, what: str, *, expected: object, found: object, where: str, remedy: str = "") -> None:
+    """Raise `DataError` unless the condition holds; `Context.require` adds where."""
+    if not condition:
+        raise DataError(what, expected=expected, found=found, where=where, remedy=remedy or None)
