@@ -47,7 +47,9 @@ class WireSchema:
         meta = {k.decode(): v for k, v in (table.schema.metadata or {}).items()}
         fits = list(found) == list(self.columns) and all(_fits(found[n], t) for n, t in self.columns.items())
         if not fits or any(f.metadata for f in table.schema):
-            raise MessageRefused(f"a table is not of schema {self.name}", expected=self.describe(), found=_describe(found))
+            raise MessageRefused(
+                f"a table is not of schema {self.name}", expected=self.describe(), found=_describe(found)
+            )
         if set(meta) != set(self.metadata) or any(len(value) > 512 for value in meta.values()):
             raise MessageRefused(
                 f"the metadata of schema {self.name} differ", expected=sorted(self.metadata), found=sorted(meta)

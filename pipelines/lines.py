@@ -1,0 +1,55 @@
+"""YAML with line numbers: an error names the line that a person has to edit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from base.errors import SpecError
+
+Path = tuple[str | int, ...]
+MAX_TEXT = 256 * 1024
+
+
+def parse(text: str, name: str) -> tuple[Any, dict[Path, int]]:
+    """Return the document and the line (from 1) of every key; `SpecError` for bad YAML, aliases and repeated keys."""
+    if len(text) > MAX_TEXT:
+        raise SpecError("the file is too large", expected=f"at most {MAX_TEXT} bytes", found=len(text), where=name)
+    try:
+        # Aliases are refused before anything is built: a few lines of them can name gigabytes.
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise SpecError("YAML aliases are not used here", where=f"{name}:{event.start_mark.line + 1}")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        lines: dict[Path, int] = {}
+        if node is not None:
+            _walk(node, (), name, lines)
+        return yaml.safe_load(text), lines
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}" if mark else name
+        raise SpecError("not valid YAML", found=error.problem, where=where, remedy="mind the indentation") from None
+    except yaml.YAMLError:
+        raise SpecError("not valid YAML", found="a character that YAML does not allow", where=name) from None
+
+
+def line_of(lines: dict[Path, int], path: Path) -> int:
+    """Return the line of a key, or of its nearest parent that has one."""
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 1)
+
+
+def _walk(node: yaml.Node, path: Path, name: str, lines: dict[Path, int]) -> None:
+    lines.setdefault(path, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            child = (*path, key.value)
+            if child in lines:
+                raise SpecError(f"key '{key.value}' stands twice", where=f"{name}:{key.start_mark.line + 1}")
+            lines[child] = key.start_mark.line + 1
+            _walk(value, child, name, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for i, value in enumerate(node.value):
+            _walk(value, (*path, i), name, lines)

@@ -1,0 +1,185 @@
+"""Read a pipeline's YAML and check it to the last parameter before anything runs.
+
+The check needs the catalogue of components only, so an Airflow worker without numpy, torch or Spark makes the same
+check as a node. Every error names file, line, key, what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from base.errors import SpecError
+from components.registry import catalogue
+from pipelines import lines
+from pipelines.spec import PipelineSpec
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A checked pipeline with its text."""
+
+    spec: PipelineSpec
+    text: str
+    name: str
+    lines: Mapping[lines.Path, int]
+
+    def fail(self, path: lines.Path, what: str, **more: Any) -> NoReturn:
+        """Raise `SpecError` at a key of the file."""
+        key = ".".join(str(part) for part in path)
+        raise SpecError(what, where=f"{self.name}:{lines.line_of(dict(self.lines), path)}, key {key}", **more)
+
+
+def load(path: Path | str) -> Pipeline:
+    """Read and check `path`; `SpecError` with file, line and key."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError("the pipeline file cannot be read", found=type(error).__name__, where=str(path)) from None
+    return loads(text, str(path))
+
+
+def loads(text: str, name: str) -> Pipeline:
+    """Check the text of a pipeline; `name` stands for the file in errors."""
+    document, line_map = lines.parse(text, name)
+    draft = Pipeline(spec=PipelineSpec.model_construct(), text=text, name=name, lines=line_map)
+    try:
+        spec = PipelineSpec.model_validate(document)
+    except ValidationError as error:
+        _first(draft, error)
+    pipeline = Pipeline(spec=spec, text=text, name=name, lines=line_map)
+    for step in spec.steps:
+        _check_step(pipeline, step)
+    if spec.initiator not in spec.parties:
+        pipeline.fail(
+            ("initiator",), "the initiator has no role", expected=", ".join(spec.parties), found=spec.initiator
+        )
+    return pipeline
+
+
+def _first(draft: Pipeline, error: ValidationError) -> NoReturn:
+    entry = error.errors(include_url=False)[0]
+    path = tuple(part for part in entry["loc"] if part != "[key]")
+    if entry["type"] == "extra_forbidden":
+        fields = (
+            PipelineSpec.model_fields
+            if len(path) == 1
+            else ("component", "inputs", "params", "roles", "deadline_minutes")
+        )
+        draft.fail(
+            path, "unknown key", expected=", ".join(fields), found=str(path[-1]), remedy=_near(str(path[-1]), fields)
+        )
+    draft.fail(path, "a value is wrong", expected=entry["msg"], found=f"{type(entry['input']).__name__}")
+
+
+def _check_step(pipeline: Pipeline, step: str) -> None:
+    spec = pipeline.spec.steps[step]
+    known = catalogue()
+    if spec.component not in known:
+        pipeline.fail(
+            ("steps", step, "component"), "unknown component",
+            expected=", ".join(known), found=spec.component, remedy=_near(spec.component, known),
+        )  # fmt: skip
+    entry = known[spec.component]
+    _check_roles(pipeline, step, entry)
+    _check_inputs(pipeline, step, entry)
+    _check_params(pipeline, step, entry)
+
+
+def _check_roles(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> None:
+    own = pipeline.spec.steps[step].roles
+    for role in own:
+        if role not in entry["roles"]:
+            pipeline.fail(
+                ("steps", step, "roles", role),
+                "the component has no such role",
+                expected=", ".join(entry["roles"]),
+                found=role,
+            )
+    for role, parties in pipeline.spec.step_roles(step, entry["roles"]).items():
+        least = entry["min_parties"].get(role, 1)
+        if len(set(parties)) < least:
+            pipeline.fail(
+                ("steps", step, "roles", role) if role in own else ("roles", role),
+                f"role {role} of step {step} has too few parties",
+                expected=f"at least {least}", found=len(set(parties)), remedy=f"name the parties under roles: {role}: [...]",
+            )  # fmt: skip
+
+
+def _check_inputs(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> None:
+    spec = pipeline.spec
+    given = spec.steps[step].inputs
+    for name in given:
+        if name not in entry["inputs"]:
+            pipeline.fail(
+                ("steps", step, "inputs", name),
+                "the component has no such input",
+                expected=", ".join(entry["inputs"]) or "no input",
+                found=name,
+            )
+    for name in entry["inputs"]:
+        if name not in given and name not in entry["optional_inputs"]:
+            pipeline.fail(
+                ("steps", step),
+                f"input {name} is missing",
+                expected=entry["inputs"][name],
+                found="nothing",
+                remedy=f"add inputs: {{{name}: STEP.OUTPUT}}",
+            )
+    before = list(spec.steps)[: list(spec.steps).index(step)]
+    for name, source in given.items():
+        at, output = source.split(".")
+        if at not in before:
+            pipeline.fail(
+                ("steps", step, "inputs", name),
+                "an input comes from a step that does not stand before",
+                expected=", ".join(before) or "no step stands before",
+                found=at,
+            )
+        outputs = catalogue()[spec.steps[at].component]["outputs"]
+        if output not in outputs:
+            pipeline.fail(
+                ("steps", step, "inputs", name),
+                f"step {at} has no such output",
+                expected=", ".join(outputs),
+                found=output,
+            )
+
+
+def _check_params(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> None:
+    params = pipeline.spec.steps[step].params
+    problems = sorted(
+        Draft202012Validator(entry["params"]).iter_errors(params), key=lambda e: list(map(str, e.absolute_path))
+    )
+    for problem in problems:
+        path = ("steps", step, "params", *problem.absolute_path)
+        if problem.validator == "additionalProperties":
+            known = entry["params"].get("properties", {})
+            extra = next(iter(set(problem.instance) - set(problem.schema.get("properties", {}))))
+            pipeline.fail(
+                (*path, extra), "unknown parameter", expected=", ".join(known), found=extra, remedy=_near(extra, known)
+            )
+        if problem.validator == "required":
+            pipeline.fail(
+                path,
+                "a parameter is missing",
+                expected=problem.message,
+                found=", ".join(map(str, problem.instance)) or "nothing",
+            )
+        pipeline.fail(
+            path,
+            "a parameter is out of range or of the wrong type",
+            expected=f"{problem.validator} {problem.validator_value}",
+            found=repr(problem.instance)[:80],
+        )
+
+
+def _near(word: str, known: Iterable[str]) -> str | None:
+    match = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean '{match[0]}'?" if match else None
