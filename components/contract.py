@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from transport.message import Message
 # What a step may leave behind. Tables keep rows, a bundle keeps named tables, arrays keep numbers (safetensors), a
 # document keeps JSON.
 Arrays = Mapping[str, np.ndarray]
-Artefact = pa.Table | Mapping[str, pa.Table] | Arrays | Mapping[str, Any]
+Artefact: TypeAlias = pa.Table | Mapping[str, pa.Table] | Arrays | Mapping[str, Any]
 Outputs = Mapping[str, Artefact]
 
 

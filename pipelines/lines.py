@@ -8,11 +8,11 @@ import yaml
 
 from base.errors import SpecError
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 MAX_TEXT = 256 * 1024
 
 
-def parse(text: str, name: str) -> tuple[Any, dict[Path, int]]:
+def parse(text: str, name: str) -> tuple[Any, dict[KeyPath, int]]:
     """Return the document and the line (from 1) of every key; `SpecError` for bad YAML, aliases and repeated keys."""
     if len(text) > MAX_TEXT:
         raise SpecError("the file is too large", expected=f"at most {MAX_TEXT} bytes", found=len(text), where=name)
@@ -20,9 +20,10 @@ def parse(text: str, name: str) -> tuple[Any, dict[Path, int]]:
         # Aliases are refused before anything is built: a few lines of them can name gigabytes.
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                raise SpecError("YAML aliases are not used here", where=f"{name}:{event.start_mark.line + 1}")
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise SpecError("YAML aliases are not used here", where=f"{name}:{line}")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        lines: dict[Path, int] = {}
+        lines: dict[KeyPath, int] = {}
         if node is not None:
             _walk(node, (), name, lines)
         return yaml.safe_load(text), lines
@@ -34,14 +35,14 @@ def parse(text: str, name: str) -> tuple[Any, dict[Path, int]]:
         raise SpecError("not valid YAML", found="a character that YAML does not allow", where=name) from None
 
 
-def line_of(lines: dict[Path, int], path: Path) -> int:
+def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
     """Return the line of a key, or of its nearest parent that has one."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
 
 
-def _walk(node: yaml.Node, path: Path, name: str, lines: dict[Path, int]) -> None:
+def _walk(node: yaml.Node, path: KeyPath, name: str, lines: dict[KeyPath, int]) -> None:
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:

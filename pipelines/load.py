@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from base.errors import SpecError
 from components.registry import catalogue
-from pipelines import lines
+from pipelines.lines import KeyPath, line_of, parse
 from pipelines.spec import PipelineSpec
 
 
@@ -28,12 +28,12 @@ class Pipeline:
     spec: PipelineSpec
     text: str
     name: str
-    lines: Mapping[lines.Path, int]
+    lines: Mapping[KeyPath, int]
 
-    def fail(self, path: lines.Path, what: str, **more: Any) -> NoReturn:
+    def fail(self, path: KeyPath, what: str, **more: Any) -> NoReturn:
         """Raise `SpecError` at a key of the file."""
         key = ".".join(str(part) for part in path)
-        raise SpecError(what, where=f"{self.name}:{lines.line_of(dict(self.lines), path)}, key {key}", **more)
+        raise SpecError(what, where=f"{self.name}:{line_of(dict(self.lines), path)}, key {key}", **more)
 
 
 def load(path: Path | str) -> Pipeline:
@@ -47,7 +47,7 @@ def load(path: Path | str) -> Pipeline:
 
 def loads(text: str, name: str) -> Pipeline:
     """Check the text of a pipeline; `name` stands for the file in errors."""
-    document, line_map = lines.parse(text, name)
+    document, line_map = parse(text, name)
     draft = Pipeline(spec=PipelineSpec.model_construct(), text=text, name=name, lines=line_map)
     try:
         spec = PipelineSpec.model_validate(document)
@@ -108,7 +108,7 @@ def _check_roles(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> Non
             pipeline.fail(
                 ("steps", step, "roles", role) if role in own else ("roles", role),
                 f"role {role} of step {step} has too few parties",
-                expected=f"at least {least}", found=len(set(parties)), remedy=f"name the parties under roles: {role}: [...]",
+                expected=f"at least {least}", found=len(set(parties)), remedy=f"name its parties: roles: {role}: [...]",
             )  # fmt: skip
 
 
