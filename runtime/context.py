@@ -1,0 +1,108 @@
+"""What a role function sees, made of a channel, a store, keys and randomness of one party."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from features.spec import FeatureSpec
+
+from components.contract import Checkpoint, Keys, require
+from runtime.randomness import Randomness
+from transport.channel import Channel
+
+
+class Observer(Protocol):
+    """Hears how a step goes: the node's job table, a screen, or nobody."""
+
+    def metric(self, name: str, value: float, round_number: int | None) -> None:
+        """A number about the step."""
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        """How far the step is."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a party offers to every step that it runs."""
+
+    keys: Keys
+    party_secret: bytes
+    spark: Callable[[], Any]
+    spec: Callable[[str], FeatureSpec]
+    data: Callable[[str], tuple[pa.Table, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, repr=False)
+class StepContext:
+    """Implements `components.contract.Context`."""
+
+    run: str
+    step: str
+    attempt: int
+    party: str
+    role: str
+    roles: Mapping[str, tuple[str, ...]]
+    inputs: Mapping[str, Any]
+    services: Services
+    randomness: Randomness
+    channel: Channel
+    checkpoint: Checkpoint
+    observer: Observer
+
+    @property
+    def keys(self) -> Keys:
+        """The party's keys."""
+        return self.services.keys
+
+    def parties(self, role: str) -> tuple[str, ...]:
+        """Return the parties of a role, sorted by name."""
+        return self.roles.get(role, ())
+
+    def send(self, name: str, table: pa.Table, to: str | None = None) -> None:
+        """Send a declared message."""
+        self.channel.send(name, table, to)
+
+    def recv(self, name: str, from_: str | None = None) -> pa.Table:
+        """Wait for a declared message."""
+        return self.channel.recv(name, from_)
+
+    def shared_rng(self, name: str) -> np.random.Generator:
+        """Return the public stream `name`."""
+        return self.randomness.shared(name)
+
+    def private_rng(self, name: str) -> np.random.Generator:
+        """Return the party's own stream `name`."""
+        return self.randomness.private(name)
+
+    def secret_bytes(self, n: int) -> bytes:
+        """Return `n` bytes of the operating system's generator."""
+        return self.randomness.secret_bytes(n)
+
+    def metric(self, name: str, value: float, round_number: int | None = None) -> None:
+        """Record a number about the step."""
+        self.observer.metric(name, float(value), round_number)
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        """Tell how far the step is."""
+        self.observer.progress(done, total, unit)
+
+    def spark(self) -> Any:
+        """Return the node's warm Spark session."""
+        return self.services.spark()
+
+    def spec(self, name: str) -> FeatureSpec:
+        """Return a feature spec."""
+        return self.services.spec(name)
+
+    def data(self, name: str) -> tuple[pa.Table, Mapping[str, Any]]:
+        """Return a data set of this party with its entry in the accord."""
+        return self.services.data(name)
+
+    def require(self, condition: bool, what: str, *, expected: object, found: object, remedy: str = "") -> None:
+        """Raise `DataError` unless the condition holds."""
+        where = f"{self.party}, step {self.step}"
+        require(condition, what, expected=expected, found=found, where=where, remedy=remedy)
