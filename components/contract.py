@@ -62,14 +62,37 @@ class Checkpoint(Protocol):
 class Context(Protocol):
     """All that a role function sees."""
 
-    run: str
-    step: str
-    attempt: int
-    party: str
-    role: str
-    inputs: Mapping[str, Any]
-    keys: Keys
-    checkpoint: Checkpoint
+    @property
+    def run(self) -> str:
+        """The run's name."""
+
+    @property
+    def step(self) -> str:
+        """The step's name in the pipeline."""
+
+    @property
+    def attempt(self) -> int:
+        """1, 2, ...: a step that died is tried again with fresh keys."""
+
+    @property
+    def party(self) -> str:
+        """This party."""
+
+    @property
+    def role(self) -> str:
+        """What this party does in the component."""
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """Artefacts by input name; an optional input of another party is absent."""
+
+    @property
+    def keys(self) -> Keys:
+        """The party's keys."""
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Where to resume."""
 
     def parties(self, role: str) -> tuple[str, ...]:
         """Return the parties of a role, sorted by name: the one order of every sum."""

@@ -1,0 +1,143 @@
+"""The accord: the signed agreement between the organisations, and what it allows.
+
+Every party signs the same terms with its Ed25519 node key. Each node keeps its own copy and enforces it at its own
+door, default deny: what the terms do not name is refused. The terms also carry every party's public keys, so a node
+trusts exactly the keys that its own approver signed for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from base.canonical import canonical_bytes, digest
+from base.errors import ConsentError, SpecError
+from components.registry import catalogue
+from crypto import node_keys
+from pipelines.spec import Name, PipelineSpec, Strict
+
+Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+DOMAIN = b"accord/1/terms\n"
+
+
+class DataSetTerms(Strict):
+    """A data set that a party brings: its feature spec, and for a public catalogue its SHA-256."""
+
+    spec: Name
+    digest: Hex32 | None = None
+
+
+class PartyTerms(Strict):
+    """A party's public node keys (raw, hex) and the data sets that it brings."""
+
+    signing_key: Hex32
+    agreement_key: Hex32
+    data_sets: dict[Name, DataSetTerms] = {}
+
+
+class AccordTerms(Strict):
+    """What the parties agree on."""
+
+    accord: Name
+    version: Annotated[int, Field(ge=1)] = 1
+    purpose: Annotated[str, Field(min_length=10)]
+    legal_basis: Annotated[str, Field(min_length=3)]
+    valid_from: Day
+    valid_until: Day
+    parties: Annotated[dict[Name, PartyTerms], Field(min_length=2)]
+    components: dict[Name, Annotated[int, Field(ge=1)]]  # name -> version
+    learns_alignment: list[Name] = []  # who may learn which people two parties share
+    min_overlap: Annotated[int, Field(ge=0)] = 0
+    max_runs: Annotated[int, Field(ge=1)]  # a node refuses the next one
+    max_signatures: Annotated[int, Field(ge=0)] = 0  # blind signatures over a key's life, padding included
+
+
+class SignedAccord(Strict):
+    """Terms with the signatures (hex) of the parties."""
+
+    terms: AccordTerms
+    signatures: dict[Name, str] = {}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the terms."""
+        return digest(self.terms.model_dump(mode="json"))
+
+    def message(self) -> bytes:
+        """Return the bytes that every party signs."""
+        return DOMAIN + canonical_bytes(self.terms.model_dump(mode="json"))
+
+    def verify(self, today: date) -> None:
+        """Raise `ConsentError` unless every party signed these terms and today lies within their dates."""
+        name = f"accord {self.terms.accord}"
+        for party, terms in self.terms.parties.items():
+            if party not in self.signatures:
+                remedy = f"accord sign {self.terms.accord} --party {party}"
+                raise ConsentError(f"{party} has not signed", where=name, remedy=remedy)
+            signature, key = bytes.fromhex(self.signatures[party]), bytes.fromhex(terms.signing_key)
+            if not node_keys.is_signed(key, self.message(), signature):
+                raise ConsentError(f"the signature of {party} does not fit the terms", where=name, remedy="sign again")
+        if not self.terms.valid_from <= today.isoformat() <= self.terms.valid_until:
+            span = f"{self.terms.valid_from} to {self.terms.valid_until}"
+            raise ConsentError("the accord is not in force today", expected=span, found=today.isoformat(), where=name)
+
+    def admit(self, spec: PipelineSpec) -> None:
+        """Raise `ConsentError` unless the pipeline uses only what the terms name."""
+        terms = self.terms
+        self._need("accord", {spec.accord}, {terms.accord})
+        self._need("party", set(spec.parties), set(terms.parties))
+        used = {f"{step.component} version {catalogue()[step.component]['version']}" for step in spec.steps.values()}
+        self._need("component", used, {f"{name} version {version}" for name, version in terms.components.items()})
+        for step, party, data_set in data_sets(spec):
+            allowed = terms.parties[party].data_sets if party in terms.parties else {}
+            self._need(f"data set of {party} (step {step})", {data_set}, set(allowed))
+        if any(step.component.startswith("align_") for step in spec.steps.values()):
+            learners = {party for role in ("receiver", "sender") for party in spec.roles.get(role, [])}
+            self._need("learner of the alignment", learners, set(terms.learns_alignment))
+
+    def _need(self, what: str, asked: set[str], allowed: set[str]) -> None:
+        if extra := asked - allowed:
+            raise ConsentError(
+                f"the accord does not name this {what}",
+                expected=", ".join(sorted(allowed)) or "none",
+                found=", ".join(sorted(extra)),
+                where=f"accord {self.terms.accord}",
+                remedy="change the pipeline, or agree on a new version of the accord",
+            )
+
+
+def data_sets(spec: PipelineSpec) -> list[tuple[str, str, str]]:
+    """Return (step, party, data set) for everything that the pipeline loads."""
+    loads = ((name, step.params.get("data_sets", {})) for name, step in spec.steps.items())
+    return [(name, party, item) for name, sets in loads for party, items in sets.items() for item in items]
+
+
+def read_accord(path: Path) -> SignedAccord:
+    """Read a signed accord from JSON; `SpecError` names what is wrong."""
+    try:
+        return SignedAccord.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise ConsentError("this party keeps no such accord", where=str(path), remedy="accord sign") from None
+    except (ValidationError, json.JSONDecodeError) as error:
+        raise SpecError("the accord cannot be read", found=type(error).__name__, where=str(path)) from None
+
+
+def write_accord(path: Path, accord: SignedAccord) -> None:
+    """Write a signed accord as JSON for people and machines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(accord.model_dump(mode="json"), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def make_terms(conditions: Mapping[str, Any], keys: Mapping[str, tuple[bytes, bytes]]) -> AccordTerms:
+    """Return the terms of `conf/accords/*.yaml` with the parties' public keys filled in."""
+    parties = {
+        party: {"data_sets": entry or {}, "signing_key": keys[party][0].hex(), "agreement_key": keys[party][1].hex()}
+        for party, entry in conditions["parties"].items()
+    }
+    return AccordTerms.model_validate({**conditions, "parties": parties})

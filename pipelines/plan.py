@@ -1,0 +1,68 @@
+"""The two digests of a run plan, and who signs which.
+
+*Template*: pipeline, feature specs, component versions and messages, accord. A person at each party approves it once.
+*Run*: the template with a salted commitment to every party's data snapshots. A node accepts it every night by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from base.canonical import digest
+from components.registry import catalogue
+from pipelines.accord import SignedAccord, data_sets
+from pipelines.spec import Name, PipelineSpec, Strict
+from transport.message import WIRE_VERSION
+
+
+class Template(Strict):
+    """What a person approves."""
+
+    pipeline: dict[str, Any]  # the checked spec
+    accord: str  # digest of the terms
+    components: dict[Name, str]  # digest of version, messages and parameters
+    specs: dict[Name, str]  # digest of every feature spec in use
+    wire: int = WIRE_VERSION
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the template."""
+        return digest(self.model_dump(mode="json"))
+
+
+class RunPlan(Strict):
+    """What the nodes accept for one run; every party signs its digest."""
+
+    run: str
+    template: str
+    seed: int
+    commitments: dict[Name, str]  # party -> salted SHA-256 of its snapshots
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the run plan."""
+        return digest(self.model_dump(mode="json"))
+
+
+def used_specs(spec: PipelineSpec, accord: SignedAccord) -> list[str]:
+    """Return the names of the feature specs that the pipeline's data sets use."""
+    parties = accord.terms.parties
+    return sorted({parties[party].data_sets[name].spec for _, party, name in data_sets(spec)})
+
+
+def make_template(spec: PipelineSpec, accord: SignedAccord, specs: Mapping[str, str]) -> Template:
+    """Return the template of an admitted pipeline; `specs` are the digests of the node's own feature specs."""
+    used = sorted({step.component for step in spec.steps.values()})
+    return Template(
+        pipeline=spec.model_dump(mode="json"),
+        accord=accord.digest,
+        components={name: digest(catalogue()[name]) for name in used},
+        specs={name: specs[name] for name in used_specs(spec, accord)},
+    )
+
+
+def commitment(salt: bytes, snapshots: Mapping[str, str]) -> str:
+    """Return a salted commitment to the digests of a party's data sets; the salt stays with the party."""
+    return hashlib.sha256(b"accord/1/snapshot\n" + salt + digest(dict(snapshots)).encode()).hexdigest()
