@@ -1,0 +1,90 @@
+"""The normal form of ids: most "empty intersection" reports come from ids that only look different (protocols.md §1).
+
+Ids are text, always. An id that became a float ("123.0"), carries a sign or a control character is invalid: it is
+counted by rule and never guessed at. A null matches nothing.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from features.spec import IdRule
+
+NULL, FORM, LENGTH, CONTROL, UNSTABLE = "null", "form", "length", "control", "unstable"
+_PASSES = 4
+
+
+@dataclass(frozen=True)
+class IdCounts:
+    """What a column of ids held; counts only."""
+
+    read: int
+    null: int
+    invalid: dict[str, int] = field(default_factory=dict)  # by rule: form, length, control, unstable
+    duplicate: int = 0  # valid ids that had been read before
+    distinct: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """Return the counts as JSON."""
+        return asdict(self)
+
+
+def normal_form(text: str | None, rule: IdRule) -> tuple[str | None, str]:
+    """Return (normal form, "") or (None, why not): null, form, length, control, unstable.
+
+    Idempotent: the normal form of a normal form is itself.
+    """
+    if text is None:
+        return None, NULL
+    plain = _plain(text, rule)
+    if plain is None:
+        return None, UNSTABLE
+    if unicodedata.normalize("NFKC", plain).strip().lower() in rule.nulls:
+        return None, NULL
+    if any(unicodedata.category(char)[0] == "C" for char in plain):
+        return None, CONTROL
+    if rule.type == "integer":
+        digits = plain.removeprefix(_plain(rule.prefix, rule) or "")
+        if not (digits.isascii() and digits.isdigit()):
+            return None, FORM
+        plain = rule.prefix + (digits.lstrip("0") or "0").rjust(rule.width, "0")
+    return (plain, "") if 0 < len(plain) <= rule.max_length else (None, LENGTH)
+
+
+def normalise(column: pa.Array | pa.ChunkedArray, rule: IdRule) -> tuple[pa.Array, pa.Array]:
+    """Return (normal forms, reasons), both string arrays of the column's length; a valid id has the reason ""."""
+    encoded = pc.dictionary_encode(_one_chunk(column))
+    outcomes = [normal_form(text, rule) for text in encoded.dictionary.to_pylist()]
+    values = pa.array([value for value, _ in outcomes], pa.string())
+    reasons = pa.array([reason for _, reason in outcomes], pa.string())
+    return values.take(encoded.indices), pc.fill_null(reasons.take(encoded.indices), NULL)
+
+
+def count(values: pa.Array, reasons: pa.Array) -> IdCounts:
+    """Return the counts of a normalised column."""
+    by_reason = Counter(dict(zip(*(part.to_pylist() for part in pc.value_counts(reasons).flatten()), strict=True)))
+    valid, distinct = by_reason.pop("", 0), int(pc.count_distinct(values))
+    null = by_reason.pop(NULL, 0)
+    return IdCounts(len(values), null, dict(sorted(by_reason.items())), valid - distinct, distinct)
+
+
+def _plain(text: str, rule: IdRule) -> str | None:
+    """Apply NFKC, strip and case until nothing changes: a change of case can undo NFKC, NFKC can make blanks."""
+    for _ in range(_PASSES):
+        before = text
+        text = unicodedata.normalize("NFKC", text) if rule.nfkc else text
+        text = text.strip() if rule.strip else text
+        text = text.lower() if rule.case == "lower" else text.upper() if rule.case == "upper" else text
+        if text == before:
+            return text
+    return None
+
+
+def _one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,171 @@
+"""Feature specs: what a column means, how it is encoded, who owns it, how secret it is, what becomes of dirt.
+
+A spec is a YAML file of `feature_specs/`, the same at every party of an accord; its digest is compared before anything
+is sent. YAML is data: nothing in it is looked up or run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from base.canonical import digest
+from base.errors import SpecError
+
+NULLS = ("", "null", "nan", "n/a")  # compared without case, after NFKC and strip
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Role = Literal["data_holder", "label_holder", "feature_holder"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class IdRule(_Strict):
+    """The normal form of an id or of a category; two parties match ids only under rules of the same digest."""
+
+    type: Literal["text", "integer"] = "text"  # integer: decimal digits kept as text, never as a number
+    nfkc: bool = True  # Unicode compatibility form: full-width digits and letters become plain ones
+    strip: bool = True  # white space at both ends
+    case: Literal["keep", "lower", "upper"] = "keep"
+    prefix: str = ""  # integer: put in front of the digits; what is read may lack it
+    width: Annotated[int, Field(ge=0, le=32)] = 0  # integer: digits, filled with zeros; 0 strips leading zeros
+    max_length: Annotated[int, Field(ge=1, le=256)] = 64  # characters of the normal form
+    nulls: tuple[str, ...] = (*NULLS, "none")  # spellings of a missing value; a null matches nothing
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the rule."""
+        return digest(self.model_dump(mode="json"))
+
+
+class Column(_Strict):
+    """One column of a table."""
+
+    type: Literal["id", "category", "text", "real", "integer", "flag"]
+    owner: tuple[Role, ...]  # roles that may hold it
+    sensitivity: Literal["public", "internal", "sensitive"]
+    encoder: Literal["none", "rank", "one_hot", "shares"] = "none"
+    rule: IdRule | None = None  # id, category and text: the normal form
+    bounds: tuple[float, float] | None = None  # real and integer: both ends belong to the range
+    values: tuple[str, ...] | None = None  # category: every allowed value, in normal form
+    on_null: Literal["refuse", "drop", "keep"] = "refuse"  # refuse the table, drop the row, keep the null
+    on_invalid: Literal["refuse", "drop", "null"] = "refuse"  # null: the value becomes a null, which must be allowed
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        textual = self.type in ("id", "category", "text")
+        wrong = {
+            "rule belongs to id, category and text": self.rule is not None and not textual,
+            "an id needs a rule": self.type == "id" and self.rule is None,
+            "bounds belong to real and integer": self.bounds is not None and self.type not in ("real", "integer"),
+            "bounds go from low to high": self.bounds is not None and self.bounds[0] > self.bounds[1],
+            "values belong to category": self.values is not None and self.type != "category",
+            "on_invalid: null needs on_null: keep": self.on_invalid == "null" and self.on_null != "keep",
+            "an id is never null": self.type == "id" and self.on_null == "keep",
+            "rank needs real or integer": self.encoder == "rank" and self.type not in ("real", "integer"),
+            "one_hot needs category": self.encoder == "one_hot" and self.type != "category",
+            "shares needs flag": self.encoder == "shares" and self.type != "flag",
+        }
+        for rule, broken in wrong.items():
+            if broken:
+                raise ValueError(rule)
+        return self
+
+    @property
+    def normal_form(self) -> IdRule:
+        """The rule of a textual column; text without one is stripped and keeps its case."""
+        return self.rule or IdRule(max_length=256, nulls=NULLS)
+
+
+class FeatureSpec(_Strict):
+    """One kind of table."""
+
+    name: Name
+    description: str
+    key: tuple[Name, ...]  # these columns together name a row
+    on_duplicate: Literal["refuse", "keep_first"] = "refuse"  # a second row with the same key
+    columns: dict[Name, Column]
+
+    @model_validator(mode="after")
+    def _key_exists(self) -> Self:
+        if not self.key or not set(self.key) <= set(self.columns):
+            raise ValueError("key must name columns of the spec")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the whole spec, independent of the order of keys in the file."""
+        return digest(self.model_dump(mode="json"))
+
+    def encoded(self, encoder: str) -> tuple[str, ...]:
+        """Return the columns with this encoder, in the order of the file."""
+        return tuple(name for name, column in self.columns.items() if column.encoder == encoder)
+
+    def rule_of(self, column: str) -> IdRule:
+        """Return the id rule of a column; `SpecError` when it is not an id."""
+        found = self.columns.get(column)
+        if found is None or found.type != "id" or found.rule is None:
+            raise SpecError(
+                f"{column} is not an id of spec {self.name}", expected="a column of type id", where=self.name
+            )
+        return found.rule
+
+
+def load(path: Path) -> FeatureSpec:
+    """Read one spec; `SpecError` names file, line, key, expected and found."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        node, document = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+        return FeatureSpec.model_validate(document)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise SpecError("a feature spec is not YAML", where=f"{path.name}:{line}", found=error.problem) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise SpecError(
+            "a feature spec is wrong",
+            where=f"{path.name}:{_line(node, first['loc'])}, key {key or '(whole file)'}",
+            expected=first["msg"],
+            found=f"{type(_value(document, first['loc'])).__name__}, {len(error.errors())} error(s) in the file",
+            remedy="correct the key; the README of feature_specs lists what each may hold",
+        ) from None
+
+
+def load_all(folder: Path) -> Mapping[str, FeatureSpec]:
+    """Read every spec of a folder, by name; the file's name is the spec's name."""
+    specs = {path.stem: load(path) for path in sorted(folder.glob("*.yaml"))}
+    for stem, spec in specs.items():
+        if stem != spec.name:
+            raise SpecError("a spec is not named as its file", where=f"{stem}.yaml", expected=stem, found=spec.name)
+    return specs
+
+
+def _line(node: Any, loc: tuple[int | str, ...]) -> int:
+    """Return the line (from 1) of the deepest part of `loc` that the file holds."""
+    line = 1
+    for part in loc:
+        if isinstance(node, yaml.MappingNode):
+            found = [(k, v) for k, v in node.value if k.value == str(part)]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            found = [(node.value[part], node.value[part])]
+        else:
+            found = []
+        if not found:
+            break
+        line, node = found[0][0].start_mark.line + 1, found[0][1]
+    return line
+
+
+def _value(document: Any, loc: tuple[int | str, ...]) -> Any:
+    for part in loc:
+        try:
+            document = document[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return document
