@@ -1,4 +1,51 @@
 # Two commands to know: `make demo` runs everything on real data, `make test` runs the tests. Both do all set-up.
-PY := .venv/bin/python
 BIN := .venv/bin
+READY := .venv/.ready
+PORT := $(or $(ACCORD_PORT),7401)
+DEMO_PORTS := $(shell seq $(PORT) $$(($(PORT) + 3)))
 .DEFAULT_GOAL := help
+.PHONY: help setup demo airflow test check lint types imports bench docs clean
+
+help:           ## this list
+	@sed -n 's/^\([a-z]*\): *[^#]*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: $(READY) ## make .venv (quick when nothing changed)
+
+$(READY): setup.cfg constraints.txt pyproject.toml tools/preflight.sh tools/preflight.py
+	@python=$$(sh tools/preflight.sh) && { [ -x $(BIN)/python ] || "$$python" -m venv .venv; }
+	@# torch first and alone: later steps then pull no other build. ACCORD_TORCH_INDEX may name a CPU-only index.
+	$(BIN)/pip install -q $(if $(ACCORD_TORCH_INDEX),--index-url $(ACCORD_TORCH_INDEX)) "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip check
+	@touch $@
+
+demo:           ## run both pipelines to their end on real data, on four real nodes, under Airflow
+	@sh tools/preflight.sh $(DEMO_PORTS) >/dev/null
+	@$(MAKE) --no-print-directory setup
+	@$(BIN)/accord demo $(ARGS)
+
+airflow: setup  ## the same nodes with Airflow's own screens to look at
+	@$(BIN)/python -m demo.airflow
+
+test: setup     ## all tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup lint types imports test ## what CI runs
+
+lint: setup
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check -q .
+
+types: setup
+	@$(BIN)/mypy
+
+imports: setup
+	@$(BIN)/lint-imports
+
+bench: setup    ## every benchmark; results go to docs/results
+	@$(BIN)/accord bench all --json docs/results/bench.json
+
+docs: setup     ## write the generated documents (catalogue, messages)
+	@$(BIN)/accord catalogue
+
+clean:          ## remove the demo's data and nodes (keeps .venv)
+	rm -rf var conf/local

@@ -10,7 +10,6 @@ from typing import Any
 
 import mlflow
 import numpy as np
-import pandas as pd
 from safetensors.numpy import load_file
 
 
@@ -21,7 +20,7 @@ class ModelPart(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         """Read the arrays of the part."""
         self.arrays = load_file(context.artifacts["part"])
 
-    def predict(self, context: Any, model_input: pd.DataFrame, params: Any = None) -> np.ndarray:
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # MLflow reads type hints
         """Return a score per row of `user`, `item`."""
         part = self.arrays
         if "Q" not in part:

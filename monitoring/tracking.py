@@ -6,6 +6,7 @@ Numbers about a step only; the store belongs to the party, and no other party re
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -18,14 +19,20 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 import mlflow
 import numpy as np
-import pandas as pd
 from mlflow.entities import Metric, Param
-from mlflow.models import infer_signature
+from mlflow.models import ModelSignature
 from mlflow.tracking import MlflowClient
+from mlflow.types import ColSpec, Schema
 from safetensors.numpy import save_file
+
+logging.getLogger("mlflow").setLevel(logging.ERROR)
 
 Point = tuple[str, float, int]  # metric, value, round
 CHALLENGER = "challenger"
+_SIGNATURE = ModelSignature(
+    inputs=Schema([ColSpec("integer", "user"), ColSpec("integer", "item")]),
+    outputs=Schema([ColSpec("double", "score")]),
+)
 _CODE = Path(__file__).with_name("pyfunc_model.py")
 
 
@@ -74,7 +81,6 @@ class Tracker:
         """Register a model part as the challenger of `name` and return its version."""
         mlflow.set_tracking_uri(self.uri)
         mlflow.set_registry_uri(self.uri)
-        example = pd.DataFrame({"user": np.zeros(1, np.int32), "item": np.zeros(1, np.int32)})
         with tempfile.TemporaryDirectory() as folder, mlflow.start_run(run_id=run):
             file = Path(folder) / "part.safetensors"
             save_file({key: np.ascontiguousarray(value) for key, value in part.items()}, file)
@@ -82,7 +88,7 @@ class Tracker:
                 name="part",
                 python_model=str(_CODE),
                 artifacts={"part": str(file)},
-                signature=infer_signature(example, np.zeros(1)),
+                signature=_SIGNATURE,
                 pip_requirements=["safetensors", "numpy", "pandas"],
                 registered_model_name=name,
                 metadata={"manifest": dict(manifest)},
