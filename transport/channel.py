@@ -1,3 +1,164 @@
-"""A channel adds names, schemas, the message table, deadlines and the ledger to a carrier of bytes."""
+"""A channel adds names, schemas, the message table, deadlines and the ledger to a carrier of bytes.
+
+One channel serves one party in one attempt of one step. The n-th message of a name between two parties has number n at
+both ends, so a message is neither lost nor read twice nor taken for another.
+"""
 
 from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+import pyarrow as pa
+
+from base.errors import AccordError, DeadlinePassed, MessageRefused, PeerDown
+from transport.body import decode, encode
+from transport.door import Roles
+from transport.ledger import OUT, Ledger
+from transport.message import Message, MessageKey
+from transport.wire import Claim, Header, Marker, Parcel, Statement, count_slices
+
+PATIENCE_SECONDS = 0.5  # how long a wait sleeps before it looks whether the step was cancelled
+
+
+class Carrier(Protocol):
+    """Moves bytes. Wrap one to see or to disturb what leaves a party before TLS."""
+
+    def put(self, parcel: Parcel, seconds: float) -> Claim:
+        """Deliver once within `seconds` and return the receiver's claim; `PeerDown` when it may be tried again."""
+
+    def get(self, key: MessageKey, patience: float) -> bytes | None:
+        """Return the body of `key`, waiting at most `patience` seconds; None when it has not come."""
+
+
+@dataclass
+class Channel:
+    """What `ctx.send` and `ctx.recv` do."""
+
+    party: str
+    role: str
+    roles: Roles
+    run: str
+    step: str
+    attempt: int
+    messages: tuple[Message, ...]
+    carrier: Carrier
+    ledger: Ledger
+    deadline_seconds: float = 600.0
+    cancelled: Callable[[], AccordError | None] = lambda: None
+    _seq: Counter[tuple[str, str, str]] = field(default_factory=Counter, init=False, repr=False)
+
+    def send(self, name: str, table: pa.Table, to: str | None = None) -> None:
+        """Send a declared message to `to`, or to every other party that may receive it, in the order of names.
+
+        Raises `MessageRefused` (undeclared, other schema, too large), the receiver's own error, or `DeadlinePassed`.
+        """
+        declared = self._declared(name, sends=True)
+        if not declared:
+            raise self._undeclared(name, f"to {to or 'all'}")
+        found = {p: m for m in declared for p in self._others(m.receiver)}
+        for party in [to] if to is not None else sorted(found):
+            if party not in found:
+                raise self._undeclared(name, f"to {party}")
+            self._send_one(found[party], table, party)
+
+    def recv(self, name: str, from_: str | None = None) -> pa.Table:
+        """Wait for the next message of this name from `from_`, or from the only party that can send it.
+
+        Raises `MessageRefused`, `DeadlinePassed` (who was awaited, for what, since when), or what `cancelled` says.
+        """
+        found = {p: m for m in self._declared(name, sends=False) for p in self._others(m.sender)}
+        party = from_ if from_ is not None else next(iter(found), "nobody")
+        if party not in found or (from_ is None and len(found) != 1):
+            raise self._undeclared(name, f"from {from_ or 'one of ' + ', '.join(sorted(found))}")
+        key = self._key(name, party, self.party)
+        wait = _Wait(self, key, party)
+        while True:
+            body = self.carrier.get(key, min(PATIENCE_SECONDS, wait.remaining()))
+            if body is not None:
+                return decode(body, found[party])
+
+    def _send_one(self, message: Message, table: pa.Table, party: str) -> None:
+        """Record, then send the same bytes until they are acknowledged."""
+        body = encode(table, message)
+        key = self._key(message.name, self.party, party)
+        digest = self.ledger.digest(key, message.protection, body)
+        statement = Statement(
+            key, message.schema.digest, str(message.protection), table.num_rows, len(body), digest
+        )  # fmt: skip
+        entry = self.ledger.record(OUT, statement)
+        claim = self.ledger.claim(entry)
+        header = Header(
+            **asdict(key), schema=statement.schema, protection=statement.protection, rows=statement.rows, size=len(body)
+        )
+        marker = Marker(slices=count_slices(len(body)), size=len(body), digest=digest, **asdict(claim))
+        self.ledger.attach(OUT, statement, self._put(Parcel(header, body, marker), party))
+
+    def _put(self, parcel: Parcel, party: str) -> Claim:
+        wait = _Wait(self, parcel.key, party)
+        pause = 0.05
+        while True:
+            try:
+                return self.carrier.put(parcel, wait.remaining())
+            except PeerDown as error:
+                wait.last = error
+                time.sleep(min(pause, wait.remaining()))
+                pause = min(2 * pause, PATIENCE_SECONDS)
+
+    def _declared(self, name: str, sends: bool) -> list[Message]:
+        return [m for m in self.messages if m.name == name and self.role == (m.sender if sends else m.receiver)]
+
+    def _others(self, role: str) -> list[str]:
+        return [party for party in self.roles.get(role, ()) if party != self.party]
+
+    def _key(self, name: str, sender: str, receiver: str) -> MessageKey:
+        seq = self._seq[name, sender, receiver]
+        self._seq[name, sender, receiver] += 1
+        return MessageKey(self.run, self.step, self.attempt, name, sender, receiver, seq)
+
+    def _undeclared(self, name: str, whom: str) -> MessageRefused:
+        rows = ", ".join(f"{m.name} ({m.sender} to {m.receiver})" for m in self.messages)
+        return MessageRefused(
+            "a message is not in the component's table",
+            expected=rows or "no message",
+            found=f"{name} {whom} at role {self.role}",
+            where=f"step {self.step}",
+            party=self.party,
+        )
+
+
+class _Wait:
+    """A wait that ends: at its deadline, or when somebody stops the step."""
+
+    def __init__(self, channel: Channel, key: MessageKey, party: str) -> None:
+        self._channel, self._key, self._party = channel, key, party
+        self._since = datetime.now(UTC)
+        self._end = time.monotonic() + channel.deadline_seconds
+        self.last: AccordError | None = None
+
+    def remaining(self) -> float:
+        """Return the seconds left, more than 0; raise when there are none or the step was stopped."""
+        error = self._channel.cancelled()
+        if error is not None:
+            raise error
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise self._passed() from self.last
+        return left
+
+    def _passed(self) -> DeadlinePassed:
+        key, channel = self._key, self._channel
+        verb = "to take" if key.sender == channel.party else "for"
+        return DeadlinePassed(
+            f"{self._party} was awaited {verb} message {key.name} number {key.seq}"
+            f" since {self._since.isoformat(timespec='seconds')}",
+            expected=f"within {channel.deadline_seconds:g} seconds",
+            found=self.last.what if self.last else "nothing came",
+            where=f"run {key.run}, step {key.step}, attempt {key.attempt}",
+            remedy=f"see whether the node of {self._party} runs and what its step says",
+            party=channel.party,
+        )

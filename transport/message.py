@@ -19,7 +19,7 @@ from base.errors import MessageRefused
 WIRE_VERSION = 1
 MAX_BYTES = 64 * 2**20
 FIXED_BINARY = "fixed_size_binary"  # any width: a ciphertext is as wide as its key
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.:+-]{0,127}", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,127}")
 
 
 class Protection(StrEnum):
