@@ -18,7 +18,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from base.canonical import canonical_bytes, digest
 from base.errors import ConsentError, SpecError
 from components.registry import catalogue
-from crypto import node_keys
+from crypto.node_keys import NodePublicKeys
 from pipelines.spec import Name, PipelineSpec, Strict
 
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -39,6 +39,11 @@ class PartyTerms(Strict):
     signing_key: Hex32
     agreement_key: Hex32
     data_sets: dict[Name, DataSetTerms] = {}
+
+    @property
+    def keys(self) -> NodePublicKeys:
+        """The party's public keys."""
+        return NodePublicKeys(bytes.fromhex(self.signing_key), bytes.fromhex(self.agreement_key))
 
 
 class AccordTerms(Strict):
@@ -74,15 +79,13 @@ class SignedAccord(Strict):
         return DOMAIN + canonical_bytes(self.terms.model_dump(mode="json"))
 
     def verify(self, today: date) -> None:
-        """Raise `ConsentError` unless every party signed these terms and today lies within their dates."""
+        """Raise unless every party signed these terms (`PeerForeign`) and today lies within their dates (`ConsentError`)."""
         name = f"accord {self.terms.accord}"
         for party, terms in self.terms.parties.items():
             if party not in self.signatures:
                 remedy = f"accord sign {self.terms.accord} --party {party}"
                 raise ConsentError(f"{party} has not signed", where=name, remedy=remedy)
-            signature, key = bytes.fromhex(self.signatures[party]), bytes.fromhex(terms.signing_key)
-            if not node_keys.is_signed(key, self.message(), signature):
-                raise ConsentError(f"the signature of {party} does not fit the terms", where=name, remedy="sign again")
+            terms.keys.verify(party, self.message(), bytes.fromhex(self.signatures[party]))
         if not self.terms.valid_from <= today.isoformat() <= self.terms.valid_until:
             span = f"{self.terms.valid_from} to {self.terms.valid_until}"
             raise ConsentError("the accord is not in force today", expected=span, found=today.isoformat(), where=name)
@@ -134,10 +137,14 @@ def write_accord(path: Path, accord: SignedAccord) -> None:
     path.write_text(json.dumps(accord.model_dump(mode="json"), indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def make_terms(conditions: Mapping[str, Any], keys: Mapping[str, tuple[bytes, bytes]]) -> AccordTerms:
+def make_terms(conditions: Mapping[str, Any], keys: Mapping[str, NodePublicKeys]) -> AccordTerms:
     """Return the terms of `conf/accords/*.yaml` with the parties' public keys filled in."""
     parties = {
-        party: {"data_sets": entry or {}, "signing_key": keys[party][0].hex(), "agreement_key": keys[party][1].hex()}
+        party: {
+            "data_sets": entry or {},
+            "signing_key": keys[party].signing.hex(),
+            "agreement_key": keys[party].agreement.hex(),
+        }
         for party, entry in conditions["parties"].items()
     }
     return AccordTerms.model_validate({**conditions, "parties": parties})

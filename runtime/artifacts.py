@@ -7,8 +7,6 @@ outputs is written last: a step that died half-way has no list, and its objects 
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from safetensors.numpy import save as save_arrays
 
 from base.canonical import canonical_bytes, digest_bytes
 from base.errors import StateError
+from base.files import write_whole
 from components.contract import Artefact
 
 
@@ -107,11 +106,3 @@ def table_bytes(table: pa.Table) -> bytes:
 def arrays_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     """Return arrays as safetensors, sorted by name, in C order."""
     return bytes(save_arrays({name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}))
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees all of it or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    draft.write_bytes(data)
-    os.replace(draft, path)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
+from base.files import write_whole
 from components.contract import Arrays
-from runtime.artifacts import arrays_bytes, write_whole
+from runtime.artifacts import arrays_bytes
 
 
 class FileCheckpoint:

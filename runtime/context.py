@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from features.spec import FeatureSpec
 
 from components.contract import Checkpoint, Keys, require
+from features.spec import FeatureSpec
 from runtime.randomness import Randomness
 from transport.channel import Channel
 

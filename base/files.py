@@ -1,0 +1,19 @@
+"""Files that are whole or absent, and secrets that only their owner can read."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+
+def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write by rename, so that a reader sees all of a file or none; a private file has mode 0600 in a 0700 folder."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644), "wb") as file:
+        file.write(data)
+        if private:  # a lost key cannot be made again
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(draft, path)

@@ -1,0 +1,177 @@
+"""A whole pipeline in one process: the same role functions, each party in a thread, messages in memory.
+
+Consent, message tables, ledgers, keys and encryption are the real ones; only the network and the processes are absent.
+The parties' secrets come from their home directories, so a simulation ends with the same model digest as their nodes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from base.errors import AccordError, Cancelled
+from components.registry import component
+from features import spark as spark_session
+from pipelines.accord import SignedAccord
+from pipelines.spec import PipelineSpec
+from runtime.artifacts import Ref, Store
+from runtime.context import Observer, Services
+from runtime.execute import StepTask, execute, parse_params
+from runtime.party import Home
+from runtime.services import party_keys, services
+from transport.channel import Carrier, Channel
+from transport.door import Door, PlanGuard
+from transport.ledger import Ledger, MemoryLedgerStore
+from transport.memory import MemoryExchange, MemoryInbox
+
+RUN = "simulation"
+Wrap = Callable[[str, Carrier], Carrier]
+
+
+@dataclass
+class Party:
+    """One party of a simulation."""
+
+    home: Home
+    services: Services
+    store: Store
+    ledger: Ledger
+    carrier: Carrier
+
+
+@dataclass
+class Simulation:
+    """What a simulation leaves: outputs by step and party, seconds by step, ledgers, and what was observed."""
+
+    parties: Mapping[str, Party]
+    outputs: dict[str, dict[str, dict[str, Ref]]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, dict[str, list[tuple[str, float, int | None]]]] = field(default_factory=dict)
+
+    def artefact(self, step: str, output: str, party: str) -> Any:
+        """Return an output of a step at a party."""
+        return self.parties[party].store.load(self.outputs[step][party][output])
+
+    @property
+    def model_digest(self) -> str | None:
+        """Digest of the registered model, the same at every party that signed the manifest."""
+        for step in self.outputs.values():
+            for party, refs in step.items():
+                if "manifest" in refs:
+                    return str(self.parties[party].store.load(refs["manifest"])["model"])
+        return None
+
+
+class _Recorder(Observer):
+    def __init__(self, points: list[tuple[str, float, int | None]], progress: Callable[[int, int, str], None]) -> None:
+        self._points, self._progress = points, progress
+
+    def metric(self, name: str, value: float, round_number: int | None) -> None:
+        self._points.append((name, value, round_number))
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        self._progress(done, total, unit)
+
+
+def simulate(
+    spec: PipelineSpec,
+    accord: SignedAccord,
+    homes: Mapping[str, Home],
+    store_root: Path,
+    *,
+    seed: int | None = None,
+    until: str | None = None,
+    wrap: Wrap = lambda party, carrier: carrier,
+    progress: Callable[[str, str, int, int, str], None] = lambda step, party, done, total, unit: None,
+) -> Simulation:
+    """Run the steps in order (to `until`, included) and return what they left.
+
+    `wrap` may put a carrier of a party's own around its carrier: to see what leaves the party before TLS.
+    """
+    accord.verify(datetime.now(UTC).date())
+    accord.admit(spec)
+    for name, step in spec.steps.items():
+        parse_params(component(step.component), step.params, f"step {name}")
+    run_seed = spec.seed if seed is None else seed
+    with _one_spark(homes[spec.initiator]) as spark:
+        simulation = Simulation(_parties(spec, accord, homes, store_root, spark, wrap))
+        for name in spec.steps:
+            started = time.monotonic()
+            simulation.outputs[name] = _step(spec, name, run_seed, simulation, progress)
+            simulation.seconds[name] = time.monotonic() - started
+            if name == until:
+                break
+    return simulation
+
+
+@contextmanager
+def _one_spark(home: Home) -> Iterator[Callable[[], Any]]:
+    """All parties share one session, made on first use."""
+    yield lambda: spark_session.session(home.conf.spark.master, home.conf.spark.options)
+
+
+def _parties(
+    spec: PipelineSpec,
+    accord: SignedAccord,
+    homes: Mapping[str, Home],
+    root: Path,
+    spark: Callable[[], Any],
+    wrap: Wrap,
+) -> dict[str, Party]:
+    exchange = MemoryExchange()
+    parts = {name: component(step.component) for name, step in spec.steps.items()}
+    guard = PlanGuard(RUN, {n: (p.messages, spec.step_roles(n, sorted(p.roles))) for n, p in parts.items()})
+    peers = {party: terms.keys for party, terms in accord.terms.parties.items()}
+    found = {}
+    for party in spec.parties:
+        keys = party_keys(homes[party], peers)
+        ledger = Ledger(keys, MemoryLedgerStore())
+        carrier = wrap(party, exchange.join(Door(guard, ledger, MemoryInbox())))
+        entries = {k: v.model_dump(mode="json") for k, v in accord.terms.parties[party].data_sets.items()}
+        offered = services(homes[party], keys, entries, spark)
+        found[party] = Party(homes[party], offered, Store(root / party), ledger, carrier)
+    return found
+
+
+def _step(
+    spec: PipelineSpec, name: str, seed: int, simulation: Simulation, progress: Callable[..., None]
+) -> dict[str, dict[str, Ref]]:
+    step = spec.steps[name]
+    part = component(step.component)
+    roles = spec.step_roles(name, sorted(part.roles))
+    stop: list[AccordError] = []
+
+    def one(party: str, role: str) -> dict[str, Ref]:
+        at = simulation.parties[party]
+        task = StepTask(
+            run=RUN, pipeline=spec.pipeline, step=name, attempt=1, seed=seed, component=step.component,
+            params=step.params, inputs=step.inputs, roles=roles, party=party,
+        )  # fmt: skip
+        channel = Channel(
+            party, role, roles, RUN, name, 1, part.messages, at.carrier, at.ledger,
+            deadline_seconds=step.deadline_minutes * 60, cancelled=lambda: stop[0] if stop else None,
+        )  # fmt: skip
+        points = simulation.metrics.setdefault(name, {}).setdefault(party, [])
+        watcher = _Recorder(points, lambda done, total, unit: progress(name, party, done, total, unit))
+        return execute(task, at.store, at.services, channel, watcher)
+
+    members = [(party, role) for role, parties in roles.items() for party in parties]
+    with ThreadPoolExecutor(len(members)) as pool:
+        futures = {party: pool.submit(one, party, role) for party, role in members}
+        done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+        failed = next((f for f in done if f.exception() is not None), None)
+        if failed is not None:
+            culprit = next(party for party, f in futures.items() if f is failed)
+            stop.append(Cancelled(f"the step failed at {culprit}"))
+            error = failed.exception()
+            if isinstance(error, AccordError) and error.party is None:
+                error.party = culprit
+            assert error is not None
+            raise error
+    return {party: future.result() for party, future in futures.items()}
