@@ -79,7 +79,7 @@ class SignedAccord(Strict):
         return DOMAIN + canonical_bytes(self.terms.model_dump(mode="json"))
 
     def verify(self, today: date) -> None:
-        """Raise unless every party signed these terms (`PeerForeign`) and today lies within their dates (`ConsentError`)."""
+        """Raise `PeerForeign` for a wrong signature, `ConsentError` for a missing one or a day outside the dates."""
         name = f"accord {self.terms.accord}"
         for party, terms in self.terms.parties.items():
             if party not in self.signatures:
