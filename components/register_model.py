@@ -74,7 +74,7 @@ def _digest(arrays: Mapping[str, np.ndarray], salt: bytes) -> str:
     """SHA-256 over names, types, shapes and bytes, sorted by name."""
     h = hashlib.sha256(salt)
     for name in sorted(arrays):
-        x = np.ascontiguousarray(arrays[name])
+        x = np.asarray(arrays[name], order="C")
         h.update(canonical_bytes([name, x.dtype.str, list(x.shape)]))
         h.update(x.tobytes())
     return h.hexdigest()

@@ -83,7 +83,7 @@ class Tracker:
         mlflow.set_registry_uri(self.uri)
         with tempfile.TemporaryDirectory() as folder, mlflow.start_run(run_id=run):
             file = Path(folder) / "part.safetensors"
-            save_file({key: np.ascontiguousarray(value) for key, value in part.items()}, file)
+            save_file({key: np.asarray(value, order="C") for key, value in part.items()}, file)
             logged = mlflow.pyfunc.log_model(
                 name="part",
                 python_model=str(_CODE),

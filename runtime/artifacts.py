@@ -105,4 +105,4 @@ def table_bytes(table: pa.Table) -> bytes:
 
 def arrays_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     """Return arrays as safetensors, sorted by name, in C order."""
-    return bytes(save_arrays({name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}))
+    return bytes(save_arrays({name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}))

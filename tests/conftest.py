@@ -1,0 +1,41 @@
+"""Fixtures for every test: public data, one Spark session a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the clone."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def accord_data() -> Path:
+    """The folder of public data sets; a test that needs it is skipped by name without ACCORD_DATA."""
+    folder = os.environ.get("ACCORD_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("ACCORD_DATA names no folder of public data sets")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark session for the whole run."""
+    from features.spark import session
+
+    found = session("local[2]", {})
+    yield found
+    found.stop()
