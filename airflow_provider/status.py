@@ -42,7 +42,7 @@ def _describe(part: Mapping[str, Any]) -> str:
         words.append(f"out {_size(part.get('bytes_out') or 0)}, in {_size(part.get('bytes_in') or 0)}")
     if seconds is not None:
         words.append(f"{seconds:.1f} s")
-        if progress and 0 < progress["done"] < progress["total"]:
+        if part["state"] == "running" and progress and 0 < progress["done"] < progress["total"]:
             words.append(f"about {seconds * (progress['total'] / progress['done'] - 1):.0f} s left")
     return ", ".join(words)
 
