@@ -1,0 +1,136 @@
+"""Fixed point in signed lanes: many small numbers in one big one, exact under additions and integer multiples.
+
+A value v becomes q = round(v·2^f) with |q| < 2^(b−1). A packed integer is Σ_l q_l·2^(lane·l) with SIGNED q_l, so a sum,
+a difference or a negative multiple of packed integers is the packed integer of the lanes' results as long as every
+lane stays within ±2^(lane−1). Decoding adds 2^(lane−1) to every lane first; then each lane is a plain field of bits.
+
+    lane      bits of a lane                                          b = lane − ceil(log2 summands)
+    summands  how many values of b bits a lane can hold in sum: Σ|multiplier| over all that is added to it
+    fraction  f, bits after the point
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from gmpy2 import mpz
+
+from base.errors import CryptoError
+
+SPARE_BITS = 16  # bits between the top lane and the modulus; they must decrypt to zero
+_CHUNK = 1 << 16  # values unpacked at a time: bounds the bit matrix to 4 MiB
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The layout of a vector: both ends must hold the same one."""
+
+    lane: int = 16
+    fraction: int = 0
+    summands: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse a layout without room for a sign and a value."""
+        if not (4 <= self.lane <= 64 and self.summands >= 1 and self.value_bits >= 2 and 0 <= self.fraction <= 256):
+            raise CryptoError(
+                "a lane layout has no room for its values",
+                expected="lane 4..64, two bits or more per value",
+                found=f"lane {self.lane}, {self.summands} summands, fraction {self.fraction}",
+            )
+
+    @property
+    def value_bits(self) -> int:
+        """b: bits of one summand, sign included."""
+        return self.lane - (self.summands - 1).bit_length()
+
+    @property
+    def limit(self) -> int:
+        """Largest |q| of one summand: 2^(b−1) − 1."""
+        return (1 << (self.value_bits - 1)) - 1
+
+    def scaled(self, fraction: int) -> Lanes:
+        """Return the layout of products with multipliers that have `fraction` bits after the point."""
+        return replace(self, fraction=self.fraction + fraction)
+
+    def capacity(self, bits: int) -> int:
+        """Return how many lanes fit into a modulus of `bits` bits."""
+        return (bits - SPARE_BITS) // self.lane
+
+    def clip(self, values: np.ndarray, name: str = "vector") -> tuple[np.ndarray, int]:
+        """Return the values within the range of the lanes, and how many were outside: report it as `saturated`."""
+        _finite(values, name)
+        bound = np.ldexp(float(self.limit), -self.fraction)
+        return np.clip(values, -bound, bound), int(np.count_nonzero(np.abs(values) > bound))
+
+    def quantise(self, values: np.ndarray, name: str = "vector") -> np.ndarray:
+        """Return q = round(v·2^f), int64, halves to even; `CryptoError` by name for NaN, infinity, overflow."""
+        _finite(values, name)
+        exact = np.issubdtype(values.dtype, np.integer) and self.fraction == 0
+        scaled = values if exact else np.rint(np.ldexp(values.astype(np.float64), self.fraction))
+        bound = 1 << (self.value_bits - 1)
+        # Strict against a power of two, which a float64 holds exactly: at 64 bits the limit itself is not one.
+        outside = int(np.count_nonzero((scaled >= bound) | (scaled <= -bound)))
+        if outside:
+            raise CryptoError(
+                f"values of {name} do not fit their lanes",
+                expected=f"|value| <= {self.limit} / 2^{self.fraction}",
+                found=f"{outside} of {values.size} values outside",
+                remedy="use wider lanes, fewer fraction bits, or Lanes.clip and report `saturated`",
+            )
+        return scaled.astype(np.int64)
+
+    def pack(self, q: np.ndarray, columns: int) -> list[mpz]:
+        """Return the signed packed integers of q (int64), `columns` lanes each; the last may hold fewer."""
+        shift = np.uint64(1 << (self.lane - 1))
+        padded = np.zeros(-(-q.size // columns) * columns, dtype=np.int64)
+        padded[: q.size] = q.ravel()
+        fields = padded.view(np.uint64) + shift  # modulo 2^64; the bits above the lane are cut off below
+        per = max(1, _CHUNK // columns) * columns
+        rows = (row for i in range(0, padded.size, per) for row in self._join(fields[i : i + per], columns))
+        offset = self.offset(columns)
+        return [mpz(int.from_bytes(row, "little")) - offset for row in rows]
+
+    def unpack(self, packed: Sequence[mpz], columns: int) -> np.ndarray:
+        """Return the lanes (rows, columns), int64; `CryptoError` when bits outside the lanes are set."""
+        offset, bits = self.offset(columns), self.lane * columns
+        shifted = [int(m + offset) for m in packed]
+        outside = sum(1 for m in shifted if not 0 <= m < 1 << bits)
+        if outside:
+            raise CryptoError(
+                "bits outside the lanes are set", expected="0", found=f"{outside} of {len(shifted)} plaintexts",
+                remedy="another key, another layout, or a lane that overflowed",
+            )  # fmt: skip
+        q = np.empty((len(shifted), columns), dtype=np.int64)
+        per = max(1, _CHUNK // columns)
+        for i in range(0, len(shifted), per):
+            q[i : i + per] = self._split(shifted[i : i + per], columns)
+        return q
+
+    def offset(self, columns: int) -> mpz:
+        """Return Σ_l 2^(lane−1)·2^(lane·l)."""
+        return (mpz(1) << (self.lane - 1)) * (((mpz(1) << (self.lane * columns)) - 1) // ((mpz(1) << self.lane) - 1))
+
+    def _join(self, fields: np.ndarray, columns: int) -> list[bytes]:
+        bits = np.unpackbits(fields.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+        rows = np.packbits(bits[:, : self.lane].reshape(-1, columns * self.lane), axis=1, bitorder="little")
+        return [row.tobytes() for row in rows]
+
+    def _split(self, shifted: list[int], columns: int) -> np.ndarray:
+        width = -(-self.lane * columns // 8)
+        data = np.frombuffer(b"".join(m.to_bytes(width, "little") for m in shifted), dtype=np.uint8)
+        bits = np.unpackbits(data.reshape(-1, width), axis=1, bitorder="little")[:, : self.lane * columns]
+        full = np.zeros((len(shifted) * columns, 64), dtype=np.uint8)
+        full[:, : self.lane] = bits.reshape(-1, self.lane)
+        fields = np.packbits(full, axis=1, bitorder="little").view("<u8").reshape(-1, columns)
+        return (fields - np.uint64(1 << (self.lane - 1))).view(np.int64)
+
+
+def _finite(values: np.ndarray, name: str) -> None:
+    if not np.isfinite(values).all():
+        raise CryptoError(
+            f"{name} has NaN or infinity",
+            expected="finite numbers",
+            found=f"{np.sum(~np.isfinite(values))} others",
+        )
