@@ -113,7 +113,7 @@ class Flaky:
 
 def test_a_lost_acknowledgement_is_resent_byte_for_byte_and_read_once(channels, nodes, kit):
     flaky = Flaky(channels["bureau"].carrier)
-    channel = kit.make_channel(nodes["bureau"], flaky, "aggregator")
+    channel = kit.make_channel(nodes["bureau"], flaky)
     channel.send("total", kit.numbers(5), to="north")
     assert len(flaky.seen) == 3
     assert len(set(flaky.seen)) == 1
@@ -133,7 +133,7 @@ class Dead:
 
 
 def test_a_peer_that_stays_down_ends_the_send_at_the_deadline(nodes, kit):
-    channel = kit.make_channel(nodes["bureau"], Dead(), "aggregator", deadline_seconds=0.3)
+    channel = kit.make_channel(nodes["bureau"], Dead(), deadline_seconds=0.3)
     with pytest.raises(DeadlinePassed, match="north was awaited to take message total") as caught:
         channel.send("total", kit.numbers(5), to="north")
     assert "nobody listens" in str(caught.value)

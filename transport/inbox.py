@@ -1,0 +1,69 @@
+"""The node's inbox: accepted bodies as files, written by the service, read by the worker of the step.
+
+A file appears whole or not at all (written aside, synced, renamed), so `kill -9` at any moment leaves no half message.
+Files stay until the attempt is over: a worker that dies reads nothing twice, because the next attempt has other keys.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from uuid import uuid4
+
+from transport.message import MessageKey
+
+_ASIDE = ".aside"  # no part of a key starts with a dot
+
+
+class DirectoryInbox:
+    """Files `<root>/<run>/<step>/<attempt>/<name>/<sender>/<receiver>/<seq>`: one writing process, many readers."""
+
+    def __init__(self, root: Path) -> None:
+        """Use `root`, made when it does not exist (mode 0700)."""
+        self._root = root
+        (root / _ASIDE).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def put(self, key: MessageKey, body: bytes) -> None:
+        """See `door.Inbox`; on return the body is on the disk."""
+        path = self._root / str(key)
+        if path.exists():
+            return
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        aside = self._root / _ASIDE / uuid4().hex
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+        _sync(path.parent)
+
+    def get(self, key: MessageKey, patience: float) -> bytes | None:
+        """See `door.Inbox`."""
+        path = self._root / str(key)
+        end, pause = time.monotonic() + patience, 0.002
+        while not path.exists():
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            time.sleep(min(pause, left))
+            pause = min(1.5 * pause, 0.05)
+        return path.read_bytes()
+
+    def forget(self, run: str, step: str, attempt: int) -> None:
+        """Remove what came for an attempt that is over."""
+        shutil.rmtree(self._root / run / step / str(attempt), ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Remove what a killed writer left aside; the service calls it before it listens."""
+        for left in (self._root / _ASIDE).iterdir():
+            left.unlink()
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
