@@ -1,0 +1,107 @@
+"""Raw tables made clean, as one Spark job a table, with every row that leaves counted by the rule that it broke.
+
+A row leaves for one reason: the first rule that it breaks, in the order of the spec's columns (`features.rules`). A
+duplicate is looked for among the rows that are otherwise good. No value enters a report or an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own pages use)
+
+from base.errors import DataError, ExpectationFailed
+from features.idnorm import NULL
+from features.rules import REASON, ROW, judge, schema
+from features.spec import Column, FeatureSpec
+
+DUPLICATE = "duplicate"
+_SPARK_TYPES = {pa.string(): "string", pa.float64(): "double", pa.int64(): "bigint", pa.int8(): "tinyint"}
+
+
+@dataclass(frozen=True)
+class Clean:
+    """A clean table, and what became of the rows that were read."""
+
+    table: pa.Table  # in the order of the file, columns and types of the spec
+    read: int
+    dropped: dict[str, int]  # rows, by rule
+    nulls: dict[str, int]  # nulls that the spec allows, by column
+    distinct: dict[str, int]  # ids, by column
+
+    def document(self) -> dict[str, Any]:
+        """Return the counts as JSON."""
+        counts = {"dropped": self.dropped, "nulls": self.nulls, "distinct": self.distinct}
+        return {"read": self.read, "kept": len(self.table), **counts}
+
+
+def clean(spark: Any, raw: pa.Table, spec: FeatureSpec) -> Clean:
+    """Return the clean table of `raw` (text, the columns of the spec).
+
+    Raises `DataError` for other columns, `ExpectationFailed` where the spec refuses a table for what it holds.
+    """
+    require_columns(raw, spec)
+    judged = _judged(spark, raw, spec).sort_by(ROW)
+    reasons = Counter(judged[REASON].to_pylist())
+    reasons.pop(None, None)
+    _refuse(spec, reasons, len(raw))
+    table = judged.filter(pc.is_null(judged[REASON])).select(list(spec.columns)).combine_chunks()
+    nulls = {name: table[name].null_count for name, column in spec.columns.items() if column.on_null == "keep"}
+    ids = [name for name, column in spec.columns.items() if column.type == "id"]
+    distinct = {name: len(table[name].unique()) for name in ids}
+    return Clean(table, len(raw), dict(sorted(reasons.items())), nulls, distinct)
+
+
+def require_columns(raw: pa.Table, spec: FeatureSpec) -> None:
+    """Raise `DataError` unless the table has exactly the columns of its spec, each named once."""
+    if sorted(raw.column_names) != sorted(spec.columns):
+        raise DataError(
+            "a data set does not have the columns of its spec",
+            expected=", ".join(sorted(spec.columns)),
+            found=", ".join(sorted(raw.column_names)),
+            where=f"feature spec {spec.name}",
+            remedy="name the columns of the file as in the spec, or correct the spec of the data set in the accord",
+        )
+
+
+def _judged(spark: Any, raw: pa.Table, spec: FeatureSpec) -> pa.Table:
+    """Run the job: judge every row, then mark all but the first good row of a key."""
+    numbered = raw.select(list(spec.columns)).append_column(ROW, pa.array(range(len(raw)), pa.int64()))
+    columns = ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in schema(spec))
+
+    def judge_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (judge(batch, spec) for batch in batches)
+
+    frame = spark.createDataFrame(numbered).mapInArrow(judge_all, columns)
+    good = F.col(REASON).isNull()
+    place = F.row_number().over(Window.partitionBy(*spec.key, good).orderBy(ROW))
+    frame = frame.withColumn(REASON, F.when(good & (place > 1), DUPLICATE).otherwise(F.col(REASON)))
+    return frame.toArrow().cast(schema(spec))
+
+
+def _refuse(spec: FeatureSpec, reasons: Counter[str], read: int) -> None:
+    """Raise for the first rule for which the spec refuses the table instead of dropping the row."""
+    for rule, found in sorted(reasons.items()):
+        name, _, kind = rule.partition(".")
+        column = spec.columns.get(name)
+        where = f"column {name}" if column else f"key {'+'.join(spec.key)}"
+        if _policy(spec, column, kind) == "refuse":
+            raise ExpectationFailed(
+                f"rule {rule} of spec {spec.name} does not hold",
+                expected="no such row",
+                found=f"{found} of {read} rows",
+                where=where,
+                remedy="repair the data set, or let the spec say what becomes of such rows",
+            )
+
+
+def _policy(spec: FeatureSpec, column: Column | None, kind: str) -> str:
+    if column is None:
+        return spec.on_duplicate
+    return column.on_null if kind == NULL else column.on_invalid
