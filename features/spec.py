@@ -54,6 +54,7 @@ class Column(_Strict):
     bounds: tuple[float, float] | None = None  # real and integer: both ends belong to the range
     values: tuple[str, ...] | None = None  # category: every allowed value, in normal form
     on_null: Literal["refuse", "drop", "keep"] = "refuse"  # refuse the table, drop the row, keep the null
+    max_null: Annotated[float, Field(ge=0, le=1)] = 0  # share of nulls among the kept rows that the suite lets pass
     on_invalid: Literal["refuse", "drop", "null"] = "refuse"  # null: the value becomes a null, which must be allowed
 
     @model_validator(mode="after")
@@ -66,6 +67,7 @@ class Column(_Strict):
             "bounds go from low to high": self.bounds is not None and self.bounds[0] > self.bounds[1],
             "values belong to category": self.values is not None and self.type != "category",
             "on_invalid: null needs on_null: keep": self.on_invalid == "null" and self.on_null != "keep",
+            "max_null needs on_null: keep": self.max_null > 0 and self.on_null != "keep",
             "an id is never null": self.type == "id" and self.on_null == "keep",
             "rank needs real or integer": self.encoder == "rank" and self.type not in ("real", "integer"),
             "one_hot needs category": self.encoder == "one_hot" and self.type != "category",
@@ -89,6 +91,7 @@ class FeatureSpec(_Strict):
     description: str
     key: tuple[Name, ...]  # these columns together name a row
     on_duplicate: Literal["refuse", "keep_first"] = "refuse"  # a second row with the same key
+    min_rows: Annotated[int, Field(ge=1)] = 1  # a smaller table is refused
     columns: dict[Name, Column]
 
     @model_validator(mode="after")
@@ -133,7 +136,7 @@ def load(path: Path) -> FeatureSpec:
             where=f"{path.name}:{_line(node, first['loc'])}, key {key or '(whole file)'}",
             expected=first["msg"],
             found=f"{type(_value(document, first['loc'])).__name__}, {len(error.errors())} error(s) in the file",
-            remedy="correct the key; the README of feature_specs lists what each may hold",
+            remedy="correct the key; features/spec.py lists what each key may hold",
         ) from None
 
 
