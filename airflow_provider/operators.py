@@ -132,12 +132,12 @@ class StepOperator(BaseOperator):  # type: ignore[misc]
         raise TaskDeferred(trigger=trigger, method_name=self.resume.__name__, timeout=left)
 
     def _finish(self, status: dict[str, Any]) -> dict[str, Any]:
-        if status["state"] == "succeeded":
-            return {**{name: self.reference[name] for name in ("run", "job", "attempt")}, "outputs": status["outputs"]}
-        first, *others = failures(status)
-        for error in others:
-            self.log.error("%s", error)
-        raise airflow_error(first)
+        if status["state"] != "succeeded":
+            first, *others = failures(status)
+            for error in others:
+                self.log.error(str(error))
+            self._fail(first)
+        return {**{name: self.reference[name] for name in ("run", "job", "attempt")}, "outputs": status["outputs"]}
 
     def _overdue(self) -> NoReturn:
         self.on_kill()
@@ -154,4 +154,8 @@ class StepOperator(BaseOperator):  # type: ignore[misc]
             with NodeHook(self.conn_id).get_conn() as node:
                 return node.call(method, body)
         except AccordError as error:
-            raise airflow_error(error) from error
+            self._fail(error)
+
+    def _fail(self, error: AccordError) -> NoReturn:
+        self.log.error(str(error))  # as people read it, above Airflow's traceback
+        raise airflow_error(error) from error
