@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Engine, Index, String, Text, UniqueConstraint, create_engine, event
+from sqlalchemy import JSON, BigInteger, Engine, String, Text, UniqueConstraint, create_engine, event
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 NAME, DIGEST = String(128), String(64)
@@ -46,30 +46,42 @@ class Run(Table):
 
 
 class Attempt(Table):
-    """One attempt at a step at this party: one unit, it succeeds or fails as a whole."""
+    """The part of this party in one attempt at a step."""
 
     __tablename__ = "attempts"
     run: Mapped[str] = mapped_column(NAME, primary_key=True)
     step: Mapped[str] = mapped_column(NAME, primary_key=True)
     attempt: Mapped[int] = mapped_column(primary_key=True)
-    coordinator: Mapped[bool]  # this party submitted it
-    key: Mapped[str | None] = mapped_column(String(512))  # of the task that holds the job now
-    state: Mapped[str] = mapped_column(String(16))  # queued, reserved, running, succeeded, failed, cancelled
-    deadline: Mapped[float]  # a moment, in seconds since 1970
-    watched: Mapped[float]  # when a client last asked
+    state: Mapped[str] = mapped_column(String(16))  # reserved, running, succeeded, failed, cancelled
     created: Mapped[float]
     started: Mapped[float | None]
     ended: Mapped[float | None]
     progress: Mapped[dict[str, Any] | None]
-    rows: Mapped[int | None]
+    rows: Mapped[int | None] = mapped_column(BigInteger)
     outputs: Mapped[dict[str, Any] | None]
     metrics: Mapped[dict[str, Any] | None]
-    parties: Mapped[dict[str, Any] | None]  # at the coordinator: last state of every party
+    tracking: Mapped[str | None] = mapped_column(NAME)  # MLflow run
     error: Mapped[dict[str, Any] | None]
-    __table_args__ = (Index("attempts_by_state", "state"),)
+
+
+class Job(Table):
+    """One attempt at a step as its initiator drives it: one unit, it succeeds or fails at all parties."""
+
+    __tablename__ = "jobs"
+    run: Mapped[str] = mapped_column(NAME, primary_key=True)
+    step: Mapped[str] = mapped_column(NAME, primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(String(512))  # of the task that holds the job now
+    state: Mapped[str] = mapped_column(String(16))  # queued, running, succeeded, failed, cancelled
+    deadline: Mapped[float]  # seconds for the whole attempt
+    watched: Mapped[float]  # when a client last asked, in seconds since 1970
+    created: Mapped[float]
+    ended: Mapped[float | None]
+    parties: Mapped[dict[str, Any]]  # last known state of every party
+    error: Mapped[dict[str, Any] | None]
 
     @property
-    def job(self) -> str:
+    def name(self) -> str:
         """Name of the job, as clients know it."""
         return f"{self.run}/{self.step}/{self.attempt}"
 
@@ -98,8 +110,9 @@ class Nonce(Table):
     """A token's nonce that has been used; kept until the token would be too old anyway, across restarts."""
 
     __tablename__ = "nonces"
+    party: Mapped[str] = mapped_column(NAME, primary_key=True)  # who signed the token
     nonce: Mapped[str] = mapped_column(DIGEST, primary_key=True)
-    expires: Mapped[float] = mapped_column(index=True)
+    expires: Mapped[int] = mapped_column(BigInteger, index=True)
 
 
 class LedgerEntry(Table):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,25 +23,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from base.canonical import canonical_bytes
 from base.errors import EnvironmentMissing, PeerForeign, StateError
+from base.files import write_whole
+from crypto.node_keys import FILES, NodeKeys, NodePublicKeys
 
 CLIENTS = ("airflow", "cli", "approver", "operator")
 LOCAL_HOSTS = ("localhost", "127.0.0.1")
 PARTY = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CLIENT = re.compile(r"[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}")
 _CA_DAYS, _LEAF_DAYS = 3650, 397
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a secret that only its owner can read (0600), whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def make_authority(folder: Path, name: str = "Accord demo consortium") -> Path:
@@ -55,7 +46,7 @@ def make_authority(folder: Path, name: str = "Accord demo consortium") -> Path:
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(sign_certificates=True), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    write_private(key_path, _pem(key))
+    write_whole(key_path, _pem(key), private=True)
     crt_path.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
     return crt_path
 
@@ -64,7 +55,7 @@ def request(key_path: Path, name: str, hosts: Sequence[str] = ()) -> bytes:
     """Return a CSR (PEM) for `name`, the first SAN, and `hosts`; the key is made at `key_path` unless it exists."""
     _check_name(name)
     if not key_path.exists():
-        write_private(key_path, _pem(ec.generate_private_key(ec.SECP256R1())))
+        write_whole(key_path, _pem(ec.generate_private_key(ec.SECP256R1())), private=True)
     key = serialization.load_pem_private_key(key_path.read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     names: list[x509.GeneralName] = [x509.DNSName(name), *map(_host, hosts)]
@@ -100,11 +91,31 @@ def provision(home: Path, party: str, ca: Path, hosts: Sequence[str] = ()) -> No
     """Give a node its TLS certificate and one for each client, signed by the CA in `ca`; existing files stay."""
     keys = home / "keys"
     make_authority(ca)
-    (home / "keys" / "clients").mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_node_keys(home)
     (keys / "ca.crt").write_bytes((ca / "ca.crt").read_bytes())
     _issue(ca, keys / "tls.key", party, [*LOCAL_HOSTS, *(h for h in hosts if h not in LOCAL_HOSTS)])
     for client in CLIENTS:
         _issue(ca, keys / "clients" / f"{party}.{client}.key", f"{party}.{client}")
+
+
+def make_node_keys(home: Path) -> NodePublicKeys:
+    """Make the node's signing and agreement keys unless they exist; return the public halves."""
+    folder = home / "keys"
+    (folder / "clients").mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not all((folder / name).exists() for name in FILES):
+        NodeKeys.generate().save(folder)
+    public = NodeKeys.load(folder).public
+    write_whole(folder / "public.json", canonical_bytes(public.to_document()))
+    return public
+
+
+def public_keys(home: Path) -> NodePublicKeys:
+    """Return what `make_node_keys` wrote for the other parties: a node's public keys."""
+    path = home / "keys" / "public.json"
+    if not path.exists():
+        remedy = "accord provision or accord csr makes it; a real party sends this file to the others"
+        raise EnvironmentMissing("a node's public keys are missing", where=str(path), remedy=remedy)
+    return NodePublicKeys.from_document(json.loads(path.read_bytes()))
 
 
 def certificate_name(crt_pem: bytes) -> str:
@@ -134,7 +145,7 @@ def self_test(home: Path, party: str) -> None:
             where=str(crt_path),
             remedy="have it issued again: accord csr, accord sign-csr",
         )
-    for path in (home / "keys").rglob("*.key"):
+    for path in sorted((home / "keys").rglob("*.key")):
         if path.stat().st_mode & 0o077:
             raise EnvironmentMissing("a key can be read by others", where=str(path), remedy=f"chmod 600 {path}")
 

@@ -91,7 +91,7 @@ def _row(entry: Entry) -> LedgerEntry:
         direction=entry.direction,
         protection=statement.protection,
         rows=statement.rows,
-        bytes=statement.bytes,
+        bytes=statement.size,
         entry=entry.to_document(),
         **asdict(statement.key),
     )

@@ -8,6 +8,7 @@ the worker dies, the running attempt fails cleanly and the next one gets a fresh
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,16 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from base.errors import AccordError, StateError
+from base.errors import AccordError, PeerError, StateError
 
 CANCEL_GRACE_SECONDS = 10.0
 Listener = Callable[[dict[str, Any]], None]
-
-
-class WorkerDied(StateError):
-    """The worker process ended in the middle of a step; another attempt may succeed."""
-
-    retryable = True
 
 
 class Supervisor:
@@ -58,16 +53,23 @@ class Supervisor:
                 self._write({"do": "run", "job": job, **command})
             except OSError as error:
                 self._job = self._listener = None
-                raise WorkerDied(
-                    "the worker cannot be started", found=type(error).__name__, party=self._party
-                ) from None
+                raise PeerError("the worker cannot be started", found=type(error).__name__, party=self._party) from None
+
+    def post(self, command: dict[str, Any]) -> None:
+        """Let the worker do something behind its steps; nobody waits for it."""
+        with self._lock:
+            if self.pid is None:
+                self._start()
+            self._write(command)
 
     def cancel(self, job: str, error: AccordError) -> None:
         """Ask the worker to stop a step; it is killed when it has not stopped after a grace period."""
         with self._lock:
             if self._job != job:
                 return
-            self._write({"do": "cancel", "job": job, "error": error.to_wire()})
+            # When the worker has just died, its end is reported by `_listen`: there is nothing left to cancel.
+            with contextlib.suppress(BrokenPipeError):
+                self._write({"do": "cancel", "job": job, "error": error.to_wire()})
         timer = threading.Timer(CANCEL_GRACE_SECONDS, self._kill_if_still, args=(job,))
         timer.daemon = True
         timer.start()
@@ -108,11 +110,13 @@ class Supervisor:
                 self._hear(json.loads(line))
         code = process.wait()
         with self._lock:
+            if self._process is not process:
+                return  # it died idle, and another one has been started since
             job, listener = self._job, self._listener
             self._job = self._listener = None
         if job is not None and listener is not None:
             found = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-            error = WorkerDied("the worker process ended in the middle of a step", found=found, party=self._party)
+            error = PeerError("the worker process ended in the middle of a step", found=found, party=self._party)
             listener({"event": "failed", "job": job, "error": error.to_wire()})
 
     def _hear(self, event: dict[str, Any]) -> None:
