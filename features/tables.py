@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own pages use)
 
+from base.canonical import digest
 from base.errors import DataError, ExpectationFailed
 from features.idnorm import NULL
 from features.rules import REASON, ROW, judge, schema
@@ -56,6 +57,11 @@ def clean(spark: Any, raw: pa.Table, spec: FeatureSpec) -> Clean:
     ids = [name for name, column in spec.columns.items() if column.type == "id"]
     distinct = {name: len(table[name].unique()) for name in ids}
     return Clean(table, len(raw), dict(sorted(reasons.items())), nulls, distinct)
+
+
+def id_digest(ids: pa.ChunkedArray) -> str:
+    """Return the SHA-256 of a set of ids in normal form: equal at two parties that hold the same catalogue."""
+    return digest(sorted(set(ids.to_pylist())))
 
 
 def require_columns(raw: pa.Table, spec: FeatureSpec) -> None:
