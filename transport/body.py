@@ -35,13 +35,13 @@ def decode(body: bytes, message: Message) -> pa.Table:
         _check_plain(body, message)
         table = pa.ipc.open_stream(pa.py_buffer(body)).read_all()
         table.validate(full=True)
+        message.schema.check(table)  # inside: foreign names need not be UTF-8
     except (pa.ArrowException, OSError, struct.error, EOFError, UnicodeDecodeError) as error:
         raise MessageRefused(
             f"the body of {message.name} is not an Arrow stream",
             expected="Arrow IPC stream",
             found=type(error).__name__,
         ) from None
-    message.schema.check(table)
     _no_nulls(table, message)
     return table
 

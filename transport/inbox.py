@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
-from transport.message import MessageKey
+from transport.message import MessageKey, check_names
 
 _ASIDE = ".aside"  # no part of a key starts with a dot
 
@@ -23,14 +23,15 @@ class DirectoryInbox:
     def __init__(self, root: Path) -> None:
         """Use `root`, made when it does not exist (mode 0700)."""
         self._root = root
-        (root / _ASIDE).mkdir(mode=0o700, parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (root / _ASIDE).mkdir(mode=0o700, exist_ok=True)
 
     def put(self, key: MessageKey, body: bytes) -> None:
         """See `door.Inbox`; on return the body is on the disk."""
         path = self._root / str(key)
         if path.exists():
             return
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         aside = self._root / _ASIDE / uuid4().hex
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(body)
@@ -53,6 +54,7 @@ class DirectoryInbox:
 
     def forget(self, run: str, step: str, attempt: int) -> None:
         """Remove what came for an attempt that is over."""
+        check_names(run, step)
         shutil.rmtree(self._root / run / step / str(attempt), ignore_errors=True)
 
     def sweep(self) -> None:

@@ -92,9 +92,7 @@ class MessageKey:
 
     def __post_init__(self) -> None:
         """Refuse parts that could leave a directory or mislead a log."""
-        for part in (self.run, self.step, self.name, self.sender, self.receiver):
-            if not _NAME.fullmatch(part) or ".." in part:
-                raise MessageRefused("a part of a message key is not a plain name", expected=_NAME.pattern)
+        check_names(self.run, self.step, self.name, self.sender, self.receiver)
         if not (0 <= self.seq < 2**31 and 1 <= self.attempt < 2**31):
             raise MessageRefused("a number of a message key is out of range")
 
@@ -103,16 +101,11 @@ class MessageKey:
         return f"{self.run}/{self.step}/{self.attempt}/{self.name}/{self.sender}/{self.receiver}/{self.seq}"
 
 
-def find(table: tuple[Message, ...], name: str, sender_role: str, receiver_role: str) -> Message:
-    """Return the row of the table, or raise `MessageRefused`: what is not declared does not cross."""
-    for message in table:
-        if (message.name, message.sender, message.receiver) == (name, sender_role, receiver_role):
-            return message
-    raise MessageRefused(
-        "a message is not in the component's table",
-        expected=", ".join(f"{m.name} ({m.sender} to {m.receiver})" for m in table) or "no message",
-        found=f"{name} ({sender_role} to {receiver_role})",
-    )
+def check_names(*parts: str) -> None:
+    """Raise `MessageRefused` unless every part is a plain name, safe in a path and in a log."""
+    for part in parts:
+        if not _NAME.fullmatch(part) or ".." in part:
+            raise MessageRefused("a part of a message key is not a plain name", expected=_NAME.pattern)
 
 
 def _fits(found: pa.DataType, declared: pa.DataType | str) -> bool:

@@ -172,7 +172,7 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def _check_version(wire: Any, features: Any) -> None:
-    if wire != WIRE_VERSION:
+    if type(wire) is not int or wire != WIRE_VERSION:
         raise WireVersionMismatch(
             "a peer speaks another version of the wire",
             expected=f"wire version {WIRE_VERSION}",
