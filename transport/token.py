@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import ClassVar, Protocol
 
@@ -62,7 +62,7 @@ class Token(Document):
     run: str
     step: str  # empty for calls about a whole run
     attempt: int  # 0 for calls about a whole run or step
-    nonce: str
+    nonce: str = field(repr=False)
     issued: int  # Unix seconds
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 from base.canonical import canonical_bytes
@@ -18,7 +18,7 @@ from transport.message import WIRE_VERSION, MessageKey
 FEATURES = frozenset({"arrow_stream", "claims"})  # what this version can read; a header names what it needs
 SLICE_BYTES = 4 * 2**20  # 1-4 MiB batches are fastest on Flight; far below every proxy's limit
 MAX_DOCUMENT = 8192  # bytes of one document
-_KEY = tuple(field.name for field in fields(MessageKey))
+_KEY = tuple(part.name for part in fields(MessageKey))
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Document:
     @classmethod
     def from_dict(cls, found: Any) -> Self:
         """Check keys and types of a foreign JSON value."""
-        expected = {field.name: str(field.type) for field in fields(cls)}
+        expected = {part.name: str(part.type) for part in fields(cls)}
         if not isinstance(found, dict) or set(found) != set(expected):
             raise _refuse(cls.title, ", ".join(sorted(expected)), "other keys")
         wrong = [name for name, kind in expected.items() if not _is(found[name], kind)]
@@ -145,7 +145,7 @@ class Parcel:
     """One message as a carrier sees it, before TLS."""
 
     header: Header
-    body: bytes  # an Arrow IPC stream
+    body: bytes = field(repr=False)  # an Arrow IPC stream
     marker: Marker
 
     @property

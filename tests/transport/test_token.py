@@ -28,6 +28,7 @@ def made(signers, **more):
 def test_a_token_says_who_calls_whom_for_what(signers, nonces):
     token = accept(signers["bureau"], nonces, made(signers, step="train", attempt=2))
     assert (token.issuer, token.audience) == ("north", "bureau")
+    assert token.nonce not in repr(token)
     token.require("put", "run-1", "train", 2)
     token.require_key("put", MessageKey("run-1", "train", 2, "part", "north", "bureau", 0))
     for call in (

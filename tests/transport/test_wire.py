@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from base.errors import AccordError, MessageRefused, WireVersionMismatch
 from transport.message import MessageKey
-from transport.wire import MAX_DOCUMENT, SLICE_BYTES, Claim, Header, Marker, Statement, count_slices, slices
+from transport.wire import MAX_DOCUMENT, SLICE_BYTES, Claim, Header, Marker, Parcel, Statement, count_slices, slices
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,20}", fullmatch=True).filter(lambda s: ".." not in s)
 NUMBERS = st.integers(0, 2**31 - 1)
@@ -129,3 +129,7 @@ def test_slices_are_bounded_and_whole(size):
 def test_a_statement_comes_back_from_its_document(key, text, number):
     statement = Statement(key, text, text, number, number, text)
     assert Statement.from_document(json.loads(json.dumps(statement.document()))) == statement
+
+
+def test_a_body_is_not_shown():
+    assert "secret rating" not in repr(Parcel(GOOD, b"secret rating", Marker(1, 13, "d", 0, "h", "s")))
