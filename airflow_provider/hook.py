@@ -1,14 +1,14 @@
 """The connection `accord_node`: where the organisation's own node listens and which certificate speaks to it.
 
-    AIRFLOW_CONN_ACCORD_NODE='{"conn_type": "accord_node", "host": "127.0.0.1", "port": 7401,
-                               "extra": {"ca": "ca.pem", "cert": "airflow.pem", "key": "airflow.key",
-                                         "party": "north_bank"}}'
+    AIRFLOW_CONN_ACCORD_NODE='{"conn_type": "accord_node", "host": "127.0.0.1", "port": 7401, "extra":
+        {"party": "north_bank", "ca": "ca.crt", "cert": "airflow.crt", "key": "airflow.key"}}'
 
 The connection holds paths, never a key: the files stay with the worker and the triggerer, readable by them alone.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +25,7 @@ DEFAULT_CONN_ID = "accord_node"
 
 
 class NodeAddress(BaseModel):
-    """A usable connection: host, port and three PEM files that exist (paths of this machine)."""
+    """A usable connection: host, port, the party's name and three PEM files that exist (paths of this machine)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,7 +34,7 @@ class NodeAddress(BaseModel):
     ca: FilePath  # who signed the node's certificate
     cert: FilePath  # this Airflow's certificate: the node's policy maps its name to `submitter`
     key: FilePath
-    party: str | None = None  # the name that the node's certificate has to show; without it, the host
+    party: str = Field(min_length=1)  # the first name of the node's certificate: it is checked, the host is not
 
 
 class NodeHook(BaseHook):  # type: ignore[misc]
@@ -65,19 +65,17 @@ class NodeHook(BaseHook):  # type: ignore[misc]
                 expected=first["msg"],
                 found=".".join(map(str, first["loc"])),
                 where=f"connection {self.conn_id}",
-                remedy="set host, port and the paths ca, cert and key in the connection's extra",
+                remedy="set host and port; in the connection's extra: party and the paths ca, cert, key",
             ) from None
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
         """Return which fields of the connection form Airflow shows."""
-        placeholder = (
-            '{"ca": "/etc/accord/ca.pem", "cert": "/etc/accord/airflow.pem", "key": "/etc/accord/airflow.key"}'
-        )
+        extra = {"party": "north_bank", "ca": "ca.crt", "cert": "airflow.crt", "key": "airflow.key"}
         return {
             "hidden_fields": ["login", "password", "schema"],
             "relabeling": {},
-            "placeholders": {"host": "127.0.0.1", "port": "7401", "extra": placeholder},
+            "placeholders": {"host": "127.0.0.1", "port": "7401", "extra": json.dumps(extra)},
         }
 
 

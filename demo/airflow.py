@@ -1,4 +1,7 @@
-"""Airflow as its four real processes on this machine: API server, scheduler, DAG processor, triggerer."""
+"""Airflow as its four real processes on this machine: API server, scheduler, DAG processor, triggerer.
+
+`python -m demo.airflow` starts the demo's nodes and north_bank's Airflow, and stops both on Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from base.errors import EnvironmentMissing
-from demo.airflow_home import ROOT, AirflowHome
+from rich.console import Console
+
+from base.errors import AccordError, EnvironmentMissing
+from demo.airflow_home import ROOT, AirflowHome, connection_to
 from demo.airflow_rest import AirflowRest
+from demo.consortium import Consortium
+from demo.data import prepare
 
 # The log servers would listen on every address of the machine; the API server reads the files itself.
 PROCESSES = {
@@ -117,3 +124,39 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def ready(consortium: Consortium, source: str = "movielens", seed: int = 20261130) -> None:
+    """Lay out the demo's node directories, with raw data (once) and the signed accord."""
+    parties = consortium.root / "parties"
+    if not (parties / "manifest.json").exists():
+        prepare(source, parties, seed, ROOT / "var" / "cache")
+    consortium.lay_out()
+    consortium.sign()
+
+
+def main() -> int:
+    """Serve the demo until somebody presses Ctrl-C; the exit code is that of the error, if there is one."""
+    console = Console()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    consortium = Consortium(ROOT / "var" / "demo")
+    try:
+        require_port(port := int(os.environ.get("AIRFLOW_PORT", "8080")))
+        ready(consortium)
+        home = AirflowHome(ROOT / "var" / "airflow" / "home", connection_to(consortium.home("north_bank")), port=port)
+        with consortium, Airflow(home) as airflow:
+            for pipeline in sorted((ROOT / "conf" / "pipelines").glob("*.yaml")):
+                consortium.approve(pipeline)
+            console.print(f"Airflow of north_bank: {airflow.rest.url}   (Ctrl-C stops it and the nodes)")
+            while True:
+                airflow.check()
+                time.sleep(1)
+    except KeyboardInterrupt:
+        return 0
+    except AccordError as error:
+        console.print(str(error), markup=False, highlight=False)
+        return error.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -106,7 +106,7 @@ def node(monkeypatch, tmp_path):
     paths = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key")}
     for path in paths.values():
         open(path, "w").close()
-    uri = {"conn_type": "accord_node", "host": "127.0.0.1", "port": 7401, "extra": paths}
+    uri = {"conn_type": "accord_node", "host": "127.0.0.1", "port": 7401, "extra": {**paths, "party": "north_bank"}}
     monkeypatch.setenv("AIRFLOW_CONN_ACCORD_NODE", json.dumps(uri))
     return fake
 
