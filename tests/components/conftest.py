@@ -2,12 +2,14 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from base.errors import AccordError, Cancelled
 from components.registry import component
 from crypto.node_keys import NodeKeys
+from features.spec import load_all
 from runtime.checkpoint import FileCheckpoint
 from runtime.context import Services, StepContext
 from runtime.execute import parse_params
@@ -107,3 +109,30 @@ class Threads:
 def threads(tmp_path_factory):
     """A session's parties: `threads(component name, roles, inputs, params)` runs one step and returns an `Outcome`."""
     return Threads(tmp_path_factory.mktemp("parties"))
+
+
+@pytest.fixture(scope="session")
+def specs():
+    """The shipped feature specs by name."""
+    return load_all(Path(__file__).parents[2] / "feature_specs")
+
+
+@pytest.fixture
+def alone(specs, request):
+    """A party whose step needs no peer: `alone(component name, party, inputs, params, data=...)` -> (outputs, metrics)."""
+
+    def run(name, party, inputs, params=None, *, data=None, seed=1, secret=b"s" * 32):
+        part = component(name)
+        (role,) = part.roles
+        watcher = Watcher()
+        # Spark starts for the step that asks for it.
+        services = Services(None, secret, lambda: request.getfixturevalue("spark"), specs.__getitem__,
+                            (data or {}).__getitem__)  # fmt: skip
+        ctx = StepContext(
+            run="run", step="step", attempt=1, party=party, role=role, roles={role: (party,)}, inputs=inputs,
+            services=services, randomness=Randomness(seed, "test/step", secret), channel=None, checkpoint=None,
+            observer=watcher,
+        )  # fmt: skip
+        return part.roles[role](ctx, parse_params(part, params or {}, "step")), watcher.metrics
+
+    return run
