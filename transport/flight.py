@@ -56,11 +56,6 @@ class FlightCarrier:
         """See `channel.Carrier`."""
         return self._inbox.get(key, patience)
 
-    def close(self) -> None:
-        """End all connections."""
-        while self._clients:
-            self._clients.popitem()[1].close()
-
     def _put(self, client: flight.FlightClient, parcel: Parcel, seconds: float) -> Claim:
         key = parcel.key
         token = issue(self._signer, key.receiver, PUT, key.run, key.step, key.attempt)
@@ -130,7 +125,7 @@ class FlightReceiver:
         writer: flight.FlightMetadataWriter,
     ) -> None:
         """Take one message; the caller gets the receipt, or a Flight error with the `AccordError` as JSON."""
-        with_shield(self._door.party, self._take)(context, descriptor, reader, writer)
+        _shield(self._door.party, self._take)(context, descriptor, reader, writer)
 
     def _take(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         token = self.caller(context)
@@ -170,7 +165,7 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
     def start_call(self, info: flight.CallInfo, headers: Mapping[str, list[str]]) -> _Visit | None:
         """Return the accepted token; None for a control call without one, which authorises itself by certificate."""
-        return with_shield(self._signer.party, self._start)(info, headers)
+        return _shield(self._signer.party, self._start)(info, headers)
 
     def _start(self, info: flight.CallInfo, headers: Mapping[str, list[str]]) -> _Visit | None:
         texts = headers.get(HEADER, [])
@@ -188,12 +183,12 @@ def shielded(method: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(method)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         server: Any = args[0]
-        return with_shield(server.party, method)(*args, **kwargs)
+        return _shield(server.party, method)(*args, **kwargs)
 
     return run
 
 
-def with_shield(party: str, call: Callable[_P, _R]) -> Callable[_P, _R]:
+def _shield(party: str, call: Callable[_P, _R]) -> Callable[_P, _R]:
     """Return `call` such that whatever it raises reaches the peer as an `AccordError` in JSON, without a traceback."""
 
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
