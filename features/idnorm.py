@@ -1,4 +1,4 @@
-"""The normal form of ids: most "empty intersection" reports come from ids that only look different (protocols.md §1).
+"""The normal form of ids: most "empty intersection" reports come from ids that only look different.
 
 Ids are text, always. An id that became a float ("123.0"), carries a sign or a control character is invalid: it is
 counted by rule and never guessed at. A null matches nothing.

@@ -14,7 +14,7 @@ def sorted_ids(column: pa.ChunkedArray) -> pa.Array:
     return distinct.take(pc.sort_indices(distinct))
 
 
-def positions(column: pa.ChunkedArray, ids: pa.Array) -> NDArray[np.int64]:
+def positions(column: pa.Array | pa.ChunkedArray, ids: pa.Array) -> NDArray[np.int64]:
     """Return the position of every id of a column in `ids`, -1 where it is not among them."""
     found = pc.fill_null(pc.index_in(column, value_set=ids), -1)
     return np.asarray(found.to_numpy(), dtype=np.int64)

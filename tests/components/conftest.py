@@ -119,7 +119,7 @@ def specs():
 
 @pytest.fixture
 def alone(specs, request):
-    """A party whose step needs no peer: `alone(component name, party, inputs, params, data=...)` -> (outputs, metrics)."""
+    """A party whose step needs no peer: `alone(component, party, inputs, params, data=...)` -> (outputs, metrics)."""
 
     def run(name, party, inputs, params=None, *, data=None, seed=1, secret=b"s" * 32):
         part = component(name)
