@@ -78,7 +78,7 @@ class StepOperator(BaseOperator):  # type: ignore[misc]
         self.reference = context["ti"].xcom_pull(key=JOB, task_ids=self.task_id)
         if event["state"] == "overdue":
             self._overdue()
-        status = self._status(Progress())
+        status = self._status()
         if status["state"] not in FINAL:  # the node was lost for a while and is back
             self._wait()
         return self._finish(status)
@@ -114,15 +114,16 @@ class StepOperator(BaseOperator):  # type: ignore[misc]
 
     def _inline(self) -> dict[str, Any]:
         progress, until = Progress(), time.monotonic() + INLINE_SECONDS
-        while (status := self._status(progress))["state"] not in FINAL and time.monotonic() < until:
+        while True:
+            status = self._status()
+            for line in progress.lines(status):
+                self.log.info(line)
+            if status["state"] in FINAL or time.monotonic() > until:
+                return status
             time.sleep(INLINE_POLL_SECONDS)
-        return status
 
-    def _status(self, progress: Progress) -> dict[str, Any]:
-        status = self._call("status", {"job": self.reference["job"]})
-        for line in progress.lines(status):
-            self.log.info(line)
-        return status
+    def _status(self) -> dict[str, Any]:
+        return self._call("status", {"job": self.reference["job"]})
 
     def _wait(self) -> NoReturn:
         job, key, until = (self.reference[name] for name in ("job", "key", "deadline"))
