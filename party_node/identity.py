@@ -102,6 +102,8 @@ def make_node_keys(home: Path) -> NodePublicKeys:
     """Make the node's signing and agreement keys unless they exist; return the public halves."""
     folder = home / "keys"
     (folder / "clients").mkdir(parents=True, exist_ok=True, mode=0o700)
+    for private in (home, folder):  # the database and the store are nobody else's business either
+        private.chmod(0o700)
     if not all((folder / name).exists() for name in FILES):
         NodeKeys.generate().save(folder)
     public = NodeKeys.load(folder).public

@@ -35,7 +35,7 @@ def configure(path: Path, party: str) -> None:
     lines.setLevel(logging.INFO)
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            lambda logger, method, event: {"party": party, **event},
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.JSONRenderer(),
@@ -44,6 +44,5 @@ def configure(path: Path, party: str) -> None:
         logger_factory=lambda *_: lines,
         cache_logger_on_first_use=False,
     )
-    structlog.contextvars.bind_contextvars(party=party)
     root = logging.getLogger()
     root.handlers = [_Foreign(level=logging.WARNING)]

@@ -74,6 +74,7 @@ class Node:
 
     def serve(self) -> None:
         """Serve until `stop` is called."""
+        self._worker.warm_up()
         log.info("node listens", address=self.home.conf.listen, wire=message.WIRE_VERSION)
         while not self._stop.wait(SWEEP_SECONDS):
             self._attempts.sweep()

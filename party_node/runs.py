@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from base.errors import ApprovalMissing, ConsentError, SpecMismatch, StateError
+from base.errors import ApprovalMissing, ConsentError, SpecMismatch, StateError, from_wire
 from features.spec import load_all
 from party_node.accords import Accords
 from party_node.database import Approval, Database, Run
@@ -107,8 +107,11 @@ class Runs:
 
     def abandon(self, peer: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """End a run that could not be opened everywhere; the error says at whom and why."""
-        row = self._mine(str(body["run"]), peer, (PREPARING, OPEN, FAILED))
-        self._update(row.run, state=FAILED, error=dict(body["error"]), run_key=None)
+        with self._database.read() as session:
+            known = session.get(Run, str(body["run"]))
+        if known is not None:
+            self._mine(known.run, peer, (PREPARING, OPEN, FAILED))
+            self._update(known.run, state=FAILED, error=from_wire(body["error"]).to_wire(), run_key=None)
         return {}
 
     # --- closing

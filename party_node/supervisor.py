@@ -41,6 +41,12 @@ class Supervisor:
         """Process id of the worker, when it runs."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
+    def warm_up(self) -> None:
+        """Start the worker before the first step needs it."""
+        with self._lock:
+            if self.pid is None:
+                self._start()
+
     def run(self, job: str, command: dict[str, Any], listener: Listener) -> None:
         """Start a step; `listener` hears every event of it, and exactly one whose `event` is done or failed."""
         with self._lock:

@@ -1,0 +1,57 @@
+"""What the commands share: where a node's directory is, and how things are printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from runtime.party import Home
+
+HOMES = Path("var/demo/parties")
+PartyOption = Annotated[
+    str | None, typer.Option("--party", help="The organisation: its node directory is HOMES/PARTY.")
+]
+HomeOption = Annotated[Path | None, typer.Option("--home", help="The node's directory itself.")]
+HomesOption = Annotated[
+    Path, typer.Option("--homes", envvar="ACCORD_HOMES", help="Where the directories of several nodes lie.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+
+
+def find_home(party: str | None, home: Path | None, homes: Path) -> Home:
+    """Return the node directory that the options name."""
+    from base.errors import SpecError
+    from runtime.party import Home
+
+    if home is None and party is None:
+        raise SpecError("which node?", expected="--party NAME or --home DIRECTORY", where="command line")
+    return Home(home if home is not None else homes / str(party))
+
+
+def console() -> Console:
+    """Return where people read; markup in what others wrote is not interpreted."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def show(document: Any) -> None:
+    """Print a JSON document to standard output."""
+    typer.echo(json.dumps(document, indent=2, sort_keys=True))
+
+
+def size(number: float | None) -> str:
+    """Return bytes as people read them."""
+    if number is None:
+        return "-"
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000 or unit == "GB":
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    raise AssertionError

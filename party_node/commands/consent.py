@@ -1,0 +1,76 @@
+"""`accord sign` and `accord approve`: what an organisation agrees to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from party_node.commands.common import HOMES, HomeOption, HomesOption, PartyOption, console, find_home
+
+
+def sign(
+    terms: Annotated[
+        Path, typer.Argument(help="Terms (conf/accords/NAME.yaml), or the document that goes round (.json).")
+    ],
+    party: PartyOption = None,
+    home: HomeOption = None,
+    homes: HomesOption = HOMES,
+    keys: Annotated[Path | None, typer.Option(help="Directory of PARTY.json public keys; default: HOMES.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The document that goes round; default HOMES/../accords/.")] = None,
+) -> None:
+    """Sign an accord with a party's node key, and keep this party's copy. Every party signs the same terms."""
+    from party_node import signing
+    from pipelines.accord import read_accord, write_accord
+
+    at = find_home(party, home, homes)
+    path = terms if terms.suffix == ".json" else out or homes.parent / "accords" / f"{terms.stem}.json"
+    accord = read_accord(terms) if terms.suffix == ".json" else _draft(terms, homes, keys)
+    if path != terms and path.exists() and (begun := read_accord(path)).digest == accord.digest:
+        accord = begun
+    accord = signing.sign(accord, at)
+    write_accord(path, accord)
+    signing.install(accord, at)
+    missing = sorted(set(accord.terms.parties) - set(accord.signatures))
+    state = (
+        f"still to sign: {', '.join(missing)}" if missing else "all have signed; each keeps a copy: accord sign again"
+    )
+    console().print(f"{path}: signed by {at.party}; {state}", markup=False)
+
+
+def approve(
+    pipeline: Annotated[Path, typer.Argument(help="A pipeline's YAML.")],
+    party: PartyOption = None,
+    home: HomeOption = None,
+    homes: HomesOption = HOMES,
+) -> None:
+    """Approve a pipeline as it stands, as a party's approver; a changed file asks again."""
+    from party_node import launch
+
+    at = find_home(party, home, homes)
+    text = _read(pipeline)
+    with launch.client(at, "approver") as node:
+        answer = node.call("approve", {"pipeline": text, "file": str(pipeline)})
+    console().print(f"{answer['approver']} approved {pipeline}: template {answer['template'][:16]}", markup=False)
+
+
+def _draft(terms: Path, homes: Path, keys: Path | None):  # type: ignore[no-untyped-def]
+    import json
+
+    from crypto.node_keys import NodePublicKeys
+    from party_node import signing
+
+    conditions = signing.read_conditions(terms)
+    found = {}
+    for name in conditions["parties"]:
+        path = keys / f"{name}.json" if keys else homes / name / "keys" / "public.json"
+        if path.exists():
+            found[name] = NodePublicKeys.from_document(json.loads(path.read_bytes()))
+    return signing.draft(conditions, found, str(terms))
+
+
+def _read(path: Path) -> str:
+    from pipelines.load import load
+
+    return load(path).text

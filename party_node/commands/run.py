@@ -1,0 +1,125 @@
+"""`accord run` and `accord simulate`: a whole pipeline, through nodes or in this process."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from party_node.commands.common import HOMES, HomeOption, HomesOption, JsonOption, console, find_home, show, size
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PipelineArgument = Annotated[
+    Path, typer.Argument(help="A pipeline's YAML, for example conf/pipelines/horizontal_mf.yaml.")
+]
+SeedOption = Annotated[int | None, typer.Option(help="Seed of the run instead of the pipeline's.")]
+
+
+def run(
+    pipeline: PipelineArgument,
+    home: HomeOption = None,
+    homes: HomesOption = HOMES,
+    seed: SeedOption = None,
+    run_key: Annotated[str | None, typer.Option(help="Go on with the run of this key: finished steps stay.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a pipeline through its initiator's node and show every party's progress."""
+    from rich.live import Live
+
+    from party_node import launch
+    from party_node.driver import run_steps
+    from pipelines.load import load
+
+    loaded = load(pipeline)
+    at = find_home(loaded.spec.initiator, home, homes)
+    board = Board()
+    key = run_key or f"accord-run/{uuid.uuid4().hex}"
+    with launch.client(at, "cli") as client:
+        with Live(console=console(), auto_refresh=False, transient=as_json) as live:
+
+            def watch(status: Mapping[str, Any]) -> None:
+                board.hear(status)
+                if not as_json:
+                    live.update(board.table(), refresh=True)
+
+            name = run_steps(client, loaded.text, str(pipeline), list(loaded.spec.steps), key, seed=seed, watch=watch)
+        report = client.call("report", {"run": name})
+    if as_json:
+        show({**report, "run_key": key, "parties": board.parties})
+        return
+    out = console()
+    out.print(f"run {name} has succeeded; model {(report['model'] or 'none')[:16]}", markup=False)
+    for metric, value in sorted(report["metrics"].items()):
+        out.print(f"  {metric:<32}{value:.4f}" if isinstance(value, float) else f"  {metric:<32}{value}", markup=False)
+    out.print(f"  MLflow: mlflow server --backend-store-uri {report['mlflow']['uri']}", markup=False)
+    out.print(f"  ledger: accord audit verify {name} --party {at.party}", markup=False)
+
+
+def simulate(
+    pipeline: PipelineArgument,
+    homes: HomesOption = HOMES,
+    seed: SeedOption = None,
+    until: Annotated[str | None, typer.Option(help="Stop after this step.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep the artefacts in this directory.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a pipeline in this process, every party in a thread, with the parties' own keys and data."""
+    from party_node.accords import Accords
+    from pipelines import simulate as simulation
+    from pipelines.load import load
+    from runtime.party import Home
+
+    spec = load(pipeline).spec
+    at = {party: Home(homes / party) for party in spec.parties}
+    accord = Accords(at[spec.initiator]).get(spec.accord)
+    with tempfile.TemporaryDirectory() as scratch:
+        done = simulation.simulate(spec, accord, at, keep or Path(scratch), seed=seed, until=until)
+        digest = done.model_digest
+    if as_json:
+        show({"pipeline": spec.pipeline, "seconds": done.seconds, "model": digest})
+        return
+    out = console()
+    for step, seconds in done.seconds.items():
+        out.print(f"  {step:<12}{seconds:8.1f} s", markup=False)
+    out.print(f"model {digest or 'none'}", markup=False)
+
+
+class Board:
+    """Where every step stands at every party."""
+
+    def __init__(self) -> None:
+        """Start without steps."""
+        self.parties: dict[str, dict[str, Any]] = {}
+        self._states: dict[str, str] = {}
+
+    def hear(self, status: Mapping[str, Any]) -> None:
+        """Take a status of the node."""
+        self._states[status["step"]] = status["state"]
+        self.parties[status["step"]] = dict(status["parties"])
+
+    def table(self) -> Table:
+        """Return the screen: a line for each finished step, one for each party of the step that goes on."""
+        from rich.table import Table
+
+        table = Table("step", "party", "state", "progress", "rows", "out", "in", "seconds", "remaining", box=None)
+        for step, parties in self.parties.items():
+            for party, part in sorted(parties.items()) or [("", {"state": self._states[step]})]:
+                table.add_row(step, party, *_cells(part))
+        return table
+
+
+def _cells(part: Mapping[str, Any]) -> list[str]:
+    progress, seconds = part.get("progress"), part.get("seconds") or 0.0
+    done = f"{progress['done']}/{progress['total']} {progress['unit']}" if progress else ""
+    remaining = ""
+    if progress and part["state"] == "running" and progress["done"]:
+        remaining = f"{seconds * (progress['total'] - progress['done']) / progress['done']:.0f} s"
+    rows = str(part["rows"]) if part.get("rows") is not None else ""
+    traffic = [size(part.get("bytes_out")), size(part.get("bytes_in"))]
+    return [part["state"], done, rows, *traffic, f"{seconds:.1f}", remaining]
