@@ -44,8 +44,7 @@ class AccordError(Exception):
 
     def to_wire(self) -> dict[str, Any]:
         """Return the error as plain JSON for a peer or a screen."""
-        names = ("what", "expected", "found", "where", "remedy", "party")
-        return {"code": self.code, **{name: getattr(self, name) for name in names}}
+        return {"code": self.code, **{name: getattr(self, name) for name in ("what", *_FIELDS)}}
 
 
 class SpecError(AccordError):
@@ -148,6 +147,7 @@ class EnvironmentMissing(AccordError):
     code = 80
 
 
+_FIELDS = ("expected", "found", "where", "remedy", "party")
 _BY_CODE = {
     cls.code: cls
     for cls in (
@@ -160,6 +160,12 @@ _BY_CODE = {
 
 def from_wire(document: Mapping[str, Any]) -> AccordError:
     """Rebuild a peer's error; the class comes from a closed table of codes, never from a name on the wire."""
-    cls = _BY_CODE.get(int(document.get("code", 1)), AccordError)
-    fields = {name: document.get(name) for name in ("expected", "found", "where", "remedy", "party")}
-    return cls(str(document.get("what", "unnamed error"))[:2000], **fields)
+    code = document.get("code")
+    cls = _BY_CODE.get(code, AccordError) if isinstance(code, int) else AccordError
+    what, *rest = (_short(document.get(name)) for name in ("what", *_FIELDS))
+    return cls(what or "unnamed error", **dict(zip(_FIELDS, rest, strict=True)))
+
+
+def _short(value: object) -> str | None:
+    """Return what a peer wrote as text of bounded length; a peer's error goes to a log and a screen."""
+    return None if value is None else str(value)[:2000]

@@ -1,0 +1,136 @@
+"""The main job from raw files to reports: data, four nodes, both DAGs under Airflow, what the parties then know.
+
+    raw files -> consortium (keys, accord, nodes, approvals) -> DAG runs -> reports of all parties -> pooled arms -> MLflow
+
+Only the harness sees all raw files, and only for the pooled arms; a node never does.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from demo.airflow_home import AirflowHome
+from demo.consortium import ROOT, Consortium
+from demo.dag_run import run_dags
+from demo.data import prepare
+from pipelines.load import load
+from runtime.party import Home
+
+PIPELINES = ("horizontal_mf", "vertical_mf")
+SEED = 20261130  # of the raw files: who is whose customer, and the dirt
+STATE = ("node.db", "node.db-wal", "node.db-shm", "store", "inbox", "secrets", "mlflow.db", "mlflow", "logs")
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Where the demo lives and what it runs on."""
+
+    root: Path = ROOT / "var" / "demo"
+    source: str = "movielens"
+    pipelines: Sequence[str] = PIPELINES
+
+    @property
+    def consortium(self) -> Consortium:
+        """The four organisations."""
+        return Consortium(self.root)
+
+    def file(self, pipeline: str) -> Path:
+        """Return the YAML of a pipeline."""
+        return ROOT / "conf" / "pipelines" / f"{pipeline}.yaml"
+
+    def prepare(self, tell: Tell) -> dict[str, Any]:
+        """Write the raw files and lay out the organisations afresh; keys stay, so the model digest can be compared."""
+        consortium = self.consortium
+        for party in consortium.parties:
+            forget(consortium.directory(party))
+        tell(f"raw files of four parties ({self.source})")
+        manifest = prepare(self.source, self.root / "parties", SEED, ROOT / "var" / "cache" / "download")
+        tell("keys, certificates and the signed accord")
+        consortium.lay_out()
+        consortium.sign()
+        return manifest
+
+    def airflow(self) -> AirflowHome:
+        """Return north_bank's Airflow, which drives north_bank's node alone."""
+        home = self.consortium.home("north_bank")
+        return AirflowHome(self.root / "airflow", connection(home))
+
+    def run(self, tell: Tell) -> dict[str, Any]:
+        """Run the DAGs on started and approved nodes; return {pipeline: report}."""
+        consortium = self.consortium
+        for pipeline in self.pipelines:
+            consortium.approve(self.file(pipeline))
+        airflow = self.airflow()
+        airflow.prepare(fresh=True)
+        began = time.monotonic()
+        results = run_dags(airflow, self.pipelines, lambda line: _tell_step(line, tell))
+        tell(f"both DAGs are done after {time.monotonic() - began:.0f} s")
+        return {pipeline: self.report(pipeline, result["tasks"]) for pipeline, result in results.items()}
+
+    def report(self, pipeline: str, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Return what every party knows of a run, merged into one document."""
+        run = next(iter(tasks.values()))["xcom"]["run"]
+        parties = load(self.file(pipeline)).spec.parties
+        found = {party: self._ask(party, run) for party in parties}
+        initiator = found[load(self.file(pipeline)).spec.initiator]
+        return {
+            "run": run,
+            "status": initiator["state"],
+            "seconds": {step: entry["seconds"] for step, entry in initiator["steps"].items()},
+            "task_seconds": {step: task["seconds"] for step, task in tasks.items()},
+            "rows": {step: entry["rows"] for step, entry in initiator["steps"].items()},
+            "metrics": initiator["metrics"],
+            "model": {party: report["model"] for party, report in found.items()},
+            "outputs": {
+                party: {step: entry["outputs"] for step, entry in report["steps"].items()}
+                for party, report in found.items()
+            },
+            "messages": _messages(found),
+            "ledger": {party: report["ledger"] for party, report in found.items()},
+            "mlflow": {party: report["mlflow"] for party, report in found.items()},
+            "audit": self._audit(initiator["party"], run),
+        }
+
+    def _ask(self, party: str, run: str) -> dict[str, Any]:
+        with self.consortium.client(party, "operator") as client:
+            return dict(client.call("report", {"run": run}))
+
+    def _audit(self, party: str, run: str) -> dict[str, Any]:
+        with self.consortium.client(party, "operator") as client:
+            return dict(client.call("audit", {"run": run}))
+
+
+def connection(home: Home) -> dict[str, Any]:
+    """Return the Airflow connection of a party's own node: host, port and paths, no key."""
+    host, port = home.conf.advertise.rsplit(":", 1)
+    certificate = home.path("keys", "clients", f"{home.party}.airflow.crt")
+    files = {"ca": home.path("keys", "ca.crt"), "cert": certificate, "key": certificate.with_suffix(".key")}
+    extra = {"party": home.party, **{name: str(path) for name, path in files.items()}}
+    return {"host": host, "port": int(port), "extra": extra}
+
+
+def forget(directory: Path) -> None:
+    """Remove what a node has done; its keys and its configuration stay."""
+    for name in STATE:
+        path = directory / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _messages(reports: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return every message kind once, as its sender recorded it."""
+    rows = [row for party, report in reports.items() for row in report["messages"] if row["sender"] == party]
+    return sorted(rows, key=lambda row: (row["step"], row["name"], row["sender"], row["receiver"]))
+
+
+def _tell_step(line: Mapping[str, Any], tell: Tell) -> None:
+    if line.get("event") == "Submitted":
+        tell(f"step {line['step']}, attempt {line['attempt']}")
