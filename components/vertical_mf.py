@@ -20,21 +20,18 @@ from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs, Params
+from components.secure_sum import CIPHERTEXTS, PUBLIC_KEY
 from components.views import count_view
 from crypto.matrix import combine, matvec
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, PublicKey, SecretKey
-from crypto.vector import METADATA
 from models import vertical as mf
 from models import vertical_fixed as fixed
-from transport.message import FIXED_BINARY, Message, Protection, WireSchema
-
-CIPHERTEXTS = WireSchema("ciphertexts", {"c": FIXED_BINARY}, METADATA)
-KEY = WireSchema("public_key", {"key": pa.binary()})
+from transport.message import Message, Protection
 
 MESSAGES = (
     Message(
-        "key", "label_holder", "feature_holder", KEY, Protection.PUBLIC,
+        "key", "label_holder", "feature_holder", PUBLIC_KEY, Protection.PUBLIC,
         "the label_holder's public key for this model",
     ),
     Message(
@@ -96,7 +93,7 @@ def label_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
     # 3. Decrypt s, calibrate it by two scalars, refit P around it and Q, b with it.
     answer = ctx.recv("explained")
     lanes = params.lanes(people).scaled(fixed.X_FRACTION + params.scales.g)
-    s = secret.decrypt_rows(_whole(ctx, answer, secret.public, lanes, people, k)) * σ
+    s = secret.decrypt_rows(_whole(ctx, answer, secret.public, lanes, people, k), threads=2) * σ
     calibration = mf.calibrate(alone, ratings, s)
     s = mf.scaled(s, calibration)
     refit = mf.Ridge(params.reg_user_refit, params.reg_item, params.reg_bias)

@@ -25,7 +25,7 @@ def count_view(ctx: Context, peer: str, width: int, columns: int, version: str) 
         if 3 * (used + width) > columns:
             break
         kept = ctx.keys.keep(f"view.{peer}.{view}", f"{width} {version}".encode).decode()
-        before, found = kept.split(" ")
+        before, found = kept.split(" ", 1)
         if found == version:
             return view
         used += int(before)

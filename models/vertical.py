@@ -96,11 +96,6 @@ def ridge_map(X: Floats, λ: float) -> Floats:
     return np.asarray(np.linalg.solve(X.T @ X + λ * np.eye(X.shape[1]), X.T).T)
 
 
-def leverage(X: Floats) -> float:
-    """Return the largest x_uᵀ(XᵀX)^-1 x_u: 1 means that the features single a person out (protocols of the docs)."""
-    return float(np.einsum("ud,du->u", X, np.linalg.pinv(X)).max())
-
-
 def calibrate(model: Factors, ratings: Ratings, s: Floats) -> Floats:
     """Return the two scalars (bias, rest) that fit s to the label_holder's own ratings by least squares, shape (2,)."""
     bias = s[ratings.user, 0]

@@ -103,12 +103,6 @@ def test_pooled_is_the_fit_on_both_halves():
     np.testing.assert_allclose(pooled.Q, whole.Q, atol=1e-9)
 
 
-def test_leverage_of_a_column_that_one_person_has_is_one():
-    X = np.random.default_rng(0).normal(size=(100, 4))
-    assert mf.leverage(X) < 0.5
-    assert mf.leverage(np.column_stack([X, np.arange(100) == 3])) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_integers_are_within_the_stated_bound_of_floating_point(seed):
     rng = np.random.default_rng(seed)
