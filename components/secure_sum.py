@@ -16,6 +16,8 @@ the total says; fewer than three parties are refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -116,8 +118,8 @@ class Summer:
             )  # fmt: skip
 
 
-def relay(ctx: Context, rounds: int) -> None:
-    """Add the parts of `rounds` sums in the order of the parties' names and return the totals."""
+def relay(ctx: Context, rounds: int, after: Callable[[int], None] = lambda round_number: None) -> None:
+    """Add the parts of `rounds` sums in the order of the parties' names, return the totals, then call `after`."""
     roster, done = ctx.parties("data_holder"), set[int]()
     key = PublicKey.from_bytes(ctx.recv("public_key", from_=roster[0])["key"][0].as_py())
     for _ in range(rounds):
@@ -134,6 +136,7 @@ def relay(ctx: Context, rounds: int) -> None:
         # 3.
         ctx.send("total", total(parts).to_table())
         ctx.send("consents", pa.concat_tables(consents))
+        after(*numbers)
 
 
 def _make_key(ctx: Context, bits: int) -> SecretKey:

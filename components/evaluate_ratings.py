@@ -1,0 +1,122 @@
+"""How good are the predicted ratings? RMSE over all data_holders from secure sums of squared errors; no row is pooled.
+
+Every data_holder ends with the same metrics; the aggregator ends with nothing. Predictions are clipped to the range of
+the party's training ratings. The one sum is bound to the shared part of the model, so parties that hold different
+models get no metrics.
+
+Arms: *federated* (the model), *mean* (μ for everyone), *biases* (μ + b_u + b_i that each party fits alone).
+
+Adversary: semi-honest, static. The aggregator together with one data_holder reads every party's sums; all data_holders
+but one together read the last one's. Not protected: what the totals say. A party with fewer than `min_count` ratings
+in a part stops the step before it sends anything.
+
+    n_j, Σe²  ratings and squared errors of party j, for each part (validation, test) and arm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+from annotated_types import Ge
+
+from base.canonical import digest, digest_bytes
+from components.contract import Arrays, Component, Context, Outputs, Params
+from components.secure_sum import MIN_PARTIES, Summer, relay, sum_messages
+from crypto.packing import Lanes
+from models import mf
+from models.metrics import root_mean, squared_error
+
+MESSAGES = sum_messages("number of ratings and sums of squared errors over all parties, for each part and arm")
+PARTS = ("validation", "test")
+ARMS = ("federated", "mean", "biases")
+SHARED = ("mu", "Q", "b_item", "catalogue")  # what must be the same at every party
+
+
+class EvaluateRatingsParams(Params):
+    """How small a party may be, and the key."""
+
+    min_count: Annotated[int, Ge(20)] = 100  # ratings of a part at each party
+    key_bits: Annotated[int, Ge(2048)] = 3072  # Paillier modulus: 2048, 3072 or 4096 bits
+
+
+def data_holder(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
+    """Return {arm}.{part}.rmse and {part}.n over all parties."""
+    ratings, model = ctx.inputs["ratings"], ctx.inputs["model"]
+    # 1. Own squared errors, of enough rows to hide one.
+    for part in PARTS:
+        n = ratings[part].num_rows
+        ctx.require(
+            n >= params.min_count, f"too few {part} ratings", expected=params.min_count, found=n,
+            remedy="give the part a larger share in the split",
+        )  # fmt: skip
+    sums = np.array([list(_sums(ratings, model, part)) for part in PARTS])  # (parts, 1 + arms)
+
+    # 2. One protected sum, bound to the model that all must share.
+    lanes = Lanes(lane=64, fraction=16, summands=len(ctx.parties("data_holder")))
+    total = Summer(ctx, params.key_bits).total(sums, lanes, 0, _bound(model), "squared errors")
+
+    # 3. Everyone finishes alike.
+    metrics: dict[str, float] = {}
+    for part, (n, *squared) in zip(PARTS, total.reshape(sums.shape), strict=True):
+        metrics[f"{part}.n"] = int(n)
+        metrics |= {f"{arm}.{part}.rmse": root_mean(Σ, n) for arm, Σ in zip(ARMS, squared, strict=True)}
+    for name, value in metrics.items():
+        ctx.metric(name, value)
+    return {"metrics": metrics}
+
+
+def aggregator(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
+    """Add the protected sums."""
+    # 2.
+    relay(ctx, rounds=1)
+    return {}
+
+
+def predict(model: Arrays, user: np.ndarray, item: np.ndarray) -> np.ndarray:
+    """Return r̂ (n,) of this party's part of a `horizontal_mf` model, not clipped."""
+    b_item = model["b_item"] + model["b_own"]
+    factors = mf.Factors(float(model["mu"]), model["Q"], b_item, model["P"], model["b_user"])
+    return mf.predict(factors, user, item)
+
+
+def _sums(ratings: dict[str, pa.Table], model: Arrays, part: str) -> Iterator[float]:
+    """Yield n, then Σe² of each arm."""
+    train, held_out = _columns(ratings["train"]), _columns(ratings[part])
+    shape = (len(model["b_user"]), len(model["b_item"]))
+    mu, r = float(model["mu"]), held_out.rating
+    biases = mf.fit_biases(train, mu, shape)
+    predicted = (
+        predict(model, held_out.user, held_out.item),
+        np.full(len(r), mu),
+        mf.predict(biases, held_out.user, held_out.item),
+    )
+    yield len(r)
+    for r_hat in predicted:
+        yield squared_error(r, np.clip(r_hat, train.rating.min(), train.rating.max()))
+
+
+def _columns(table: pa.Table) -> mf.Ratings:
+    user, item, rating = (table[name].to_numpy() for name in ("user", "item", "rating"))
+    return mf.Ratings(user, item, rating.astype(np.float64))
+
+
+def _bound(model: Arrays) -> bytes:
+    return bytes.fromhex(digest([digest_bytes(np.ascontiguousarray(model[name]).tobytes()) for name in SHARED]))
+
+
+COMPONENT = Component(
+    name="evaluate_ratings",
+    roles={"data_holder": data_holder, "aggregator": aggregator},
+    params=EvaluateRatingsParams,
+    messages=MESSAGES,
+    inputs={"ratings": "split ratings", "model": "this party's part of the model"},
+    optional_inputs=("ratings", "model"),  # the aggregator has none
+    outputs={"metrics": "RMSE by arm and part, and n of each part; the same document at every data_holder"},
+    min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
+    adversary="Semi-honest, static. The aggregator with one data_holder reads every party's sums.\n"
+    "All data_holders but one together read the last one's.\n"
+    "Not protected: what the totals say.",
+)

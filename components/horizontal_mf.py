@@ -1,0 +1,231 @@
+"""Banks with different customers and one catalogue train item factors together; a customer's parameters never leave.
+
+Every data_holder ends with the same item side V = [b_i ; q_i], its own user side, and its own bias of the items that
+nobody shares. The aggregator ends with nothing.
+
+Biased matrix factorisation (`models.mf`) under federated averaging (McMahan et al. 2017, algorithm 1), row by row
+(`models.row_average`). One round = E local epochs; then w·ΔV and w travel in ONE Paillier-protected vector
+(`secure_sum`), so a difference of two sums never shows a party. Chai et al. (2021, arXiv 1906.05108) encrypt each
+user's gradient; here a party holds many users, and an item with fewer than `min_raters_per_item` of them is withheld.
+
+Adversary: semi-honest, static. The aggregator together with one data_holder reads every party's update; all
+data_holders but one together read the last one's. Not protected: what the totals say, round by round; an item's total
+may come from one party alone, with at least `min_raters_per_item` people behind it. Not differentially private.
+
+    μ        mean rating                     ()         V    item side, shared          (I, k+1)
+    P, b_u   user side, local                (U_j, k)   w_j  raters of each item, or 0  (I,)
+    b_own    bias of items with Σw = 0, local (I,)      W    Σ_j w_j                    (I,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge, Gt, Le
+
+from base.canonical import digest, digest_bytes
+from components.contract import Arrays, Component, Context, Outputs, Params
+from components.secure_sum import MIN_PARTIES, Summer, relay, sum_messages
+from crypto.packing import Lanes
+from models import mf
+from models.row_average import averaged, contribution, from_digits, row_weights, to_digits
+
+MESSAGES = sum_messages(
+    "per round: Σ w·ΔQ, Σ w·Δb and Σ w (raters of an item at the parties that have enough); "
+    "of an item that only one other party trains, that party's row"
+)
+# (values, lanes, round, bound, name) -> Σ over the parties, flat: the one thing that depends on the protection
+Total = Callable[[np.ndarray, Lanes, int, bytes, str], np.ndarray]
+
+
+class HorizontalMfParams(Params):
+    """Size of the model, how it learns, and what a party withholds. The defaults were found on validation ratings."""
+
+    embedding_size: Annotated[int, Ge(1), Le(256)] = 16  # k
+    rounds: Annotated[int, Ge(1), Le(1000)] = 20
+    local_epochs: Annotated[int, Ge(1), Le(100)] = 6  # E: passes over the party's own ratings in a round
+    learning_rate: Annotated[float, Gt(0)] = 0.01  # for one rating, whatever the batch size
+    reg: Annotated[float, Ge(0)] = 0.12  # λ, for each rating
+    batch_size: Annotated[int, Ge(1)] = 1000  # ratings
+    start_deviation: Annotated[float, Gt(0)] = 0.03  # of Q and P before the first round
+    min_raters_per_item: Annotated[int, Ge(2)] = 10  # own people behind a row; a row with fewer is withheld
+    rare_prior: Annotated[float, Ge(0)] = 20.0  # ratings' worth of further λ on rows that nobody shares
+    rare_ridge: Annotated[float, Gt(0)] = 3.0  # ratings' worth of pull of b_own to the mean of such items
+    lane: Annotated[int, Ge(16), Le(64)] = 16  # bits of a lane; a weight takes two
+    fraction: Annotated[int, Ge(0), Le(30)] = 6  # bits after the point of w·ΔV: 1/64 of a star and rater
+    key_bits: Annotated[int, Ge(2048)] = 3072  # Paillier modulus: 2048, 3072 or 4096 bits
+
+
+def data_holder(ctx: Context, params: HorizontalMfParams) -> Outputs:
+    """Return this party's part of the model."""
+    return train(ctx, params, Summer(ctx, params.key_bits).total)
+
+
+def aggregator(ctx: Context, params: HorizontalMfParams) -> Outputs:
+    """Add the protected contributions of every round."""
+    first = resumed(ctx)
+    # 4.
+    relay(ctx, params.rounds - first, keep_round(ctx))
+    return {}
+
+
+def train(ctx: Context, params: HorizontalMfParams, total: Total) -> Outputs:
+    """Train with `total` as the secure sum, and return this party's part of the model."""
+    # 1. Own ratings, the weights of their items, and a start that is the same everywhere for the shared side.
+    own = _own(ctx, params)
+    state = _start(ctx, params, own)
+    for t in range(resumed(ctx), params.rounds):
+        # 2. The shared rows that this round is about; after the first round those that somebody trains.
+        rows = np.flatnonzero(state.W > 0)
+        state.model.Q[rows], state.model.b_item[rows] = state.V[rows, 1:], state.V[rows, 0]
+
+        # 3. E local epochs, in an order that no peer can predict.
+        order = ctx.private_rng(f"order of round {t}")
+        λ = np.where(state.W > 0, params.reg, mf.with_prior(params.reg, own.count, params.rare_prior))
+        for _ in range(params.local_epochs):
+            shuffled = order.permutation(len(own.data))
+            mse = mf.epoch(state.model, own.data, shuffled, params.learning_rate, params.reg, λ, params.batch_size)
+
+        # 4. w·ΔV and w in one protected vector, bound to the model received and to the selection of rows.
+        V = item_side(state.model)
+        vector, saturated = encode(own.w[rows], V[rows] - state.V[rows], _lanes(ctx, params))
+        Σ = total(vector, _lanes(ctx, params), t, _bound(own, state.V, rows), "w·ΔV and w")
+
+        # 5. Everyone averages alike.
+        state.V[rows], state.W[rows] = decode(Σ, state.V[rows], _lanes(ctx, params))
+        state.V[state.W == 0] = 0.0
+        ctx.checkpoint.save(t, state.to_arrays())
+        _tell(ctx, params, t, {"train_rmse": mse**0.5, "saturated": saturated, "shared_rows": int((state.W > 0).sum())})
+    return {"model": _model(state, own, params)}
+
+
+def encode(w: np.ndarray, change: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, int]:
+    """Return [w·ΔV, digits of w] as one vector in units of the lanes, and how many values were clipped."""
+    values, saturated = lanes.clip(contribution(w, change), "w·ΔV")
+    return np.concatenate([values, np.ldexp(to_digits(w, lanes.limit + 1).astype(float), -lanes.fraction)]), saturated
+
+
+def decode(total: np.ndarray, V: np.ndarray, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
+    """Return the averaged rows (rows, k+1) and W (rows,) of a total over the parties."""
+    weighted, digits = np.split(total, [V.size])
+    W = from_digits(np.rint(np.ldexp(digits, lanes.fraction)).astype(np.int64), lanes.limit + 1)
+    return averaged(V, weighted, W), W
+
+
+def item_side(model: mf.Factors) -> np.ndarray:
+    """Return V = [b_i ; q_i], (I, k+1)."""
+    return np.column_stack([model.b_item, model.Q])
+
+
+def resumed(ctx: Context) -> int:
+    """Return the round to go on with: the one after the checkpoint that all parties hold, or 0."""
+    kept = ctx.checkpoint.resume()
+    return 0 if kept is None else kept[0] + 1
+
+
+def keep_round(ctx: Context) -> Callable[[int], None]:
+    """Return what the aggregator does after a round: keep its number, for all parties resume where all are."""
+    return lambda t: ctx.checkpoint.save(t, {"round": np.array([t])})
+
+
+@dataclass(frozen=True)
+class _Own:
+    """What a party brings."""
+
+    data: mf.Ratings
+    users: int
+    items: int
+    count: np.ndarray  # ratings of each item (I,)
+    w: np.ndarray  # (I,)
+    mu: float
+    catalogue: str  # digest of the sorted item ids
+
+
+@dataclass
+class _State:
+    """What a round changes."""
+
+    V: np.ndarray  # shared
+    W: np.ndarray  # of the last round; 1 for all before the first, when nobody knows
+    model: mf.Factors  # the party's working copy
+
+    def to_arrays(self) -> Arrays:
+        m = self.model
+        return {"V": self.V, "W": self.W, "Q": m.Q, "b_item": m.b_item, "P": m.P, "b_user": m.b_user}
+
+
+def _own(ctx: Context, params: HorizontalMfParams) -> _Own:
+    tables, statistics = ctx.inputs["ratings"], ctx.inputs["statistics"]
+    catalogue = digest(tables["items"]["item_id"].to_pylist())
+    ctx.require(
+        catalogue == statistics["catalogue"], "the catalogue of the split is not the one of the statistics",
+        expected=statistics["catalogue"][:16], found=catalogue[:16], remedy="run the steps before training again",
+    )  # fmt: skip
+    user, item, rating = (tables["train"][name].to_numpy() for name in ("user", "item", "rating"))
+    ctx.require(len(rating) > 0, "no training ratings", expected="some", found=0)
+    users, items = tables["users"].num_rows, tables["items"].num_rows
+    return _Own(
+        mf.Ratings(user, item, rating.astype(np.float64)), users, items, np.bincount(item, minlength=items),
+        row_weights(user, item, items, params.min_raters_per_item), float(statistics["mean"]), catalogue,
+    )  # fmt: skip
+
+
+def _start(ctx: Context, params: HorizontalMfParams, own: _Own) -> _State:
+    kept = ctx.checkpoint.resume()
+    if kept is not None:
+        a = {name: array.copy() for name, array in kept[1].items()}
+        return _State(a["V"], a["W"], mf.Factors(own.mu, a["Q"], a["b_item"], a["P"], a["b_user"]))
+    k, σ = params.embedding_size, params.start_deviation
+    Q = mf.start_factors(ctx.shared_rng("Q"), own.items, k, σ)
+    P = mf.start_factors(ctx.private_rng("P"), own.users, k, σ)
+    model = mf.Factors(own.mu, Q, np.zeros(own.items), P, np.zeros(own.users))
+    return _State(item_side(model), np.ones(own.items, np.int64), model)
+
+
+def _lanes(ctx: Context, params: HorizontalMfParams) -> Lanes:
+    return Lanes(params.lane, params.fraction, summands=len(ctx.parties("data_holder")))
+
+
+def _bound(own: _Own, V: np.ndarray, rows: np.ndarray) -> bytes:
+    """Digest of what a round depends on: catalogue, μ, the model received, the selection of rows."""
+    parts = [own.catalogue, own.mu.hex(), digest_bytes(V.tobytes()), digest_bytes(rows.tobytes())]
+    return bytes.fromhex(digest(parts))
+
+
+def _tell(ctx: Context, params: HorizontalMfParams, t: int, numbers: dict[str, float]) -> None:
+    for name, value in numbers.items():
+        ctx.metric(name, value, t)
+    ctx.progress(t + 1, params.rounds, "rounds")
+
+
+def _model(state: _State, own: _Own, params: HorizontalMfParams) -> Arrays:
+    """Return the part that is registered; where Σw = 0 the shared side is 0 and b_own stands in for it."""
+    rare = state.W == 0
+    d = own.data.take(np.flatnonzero(rare[own.data.item]))
+    e = d.rating - own.mu - state.model.b_user[d.user]
+    centre = float(e.mean()) if len(e) else 0.0
+    b_own = mf.shrunken_means(d.item, e, own.items, params.rare_ridge, centre) * rare
+    return {
+        "mu": np.array(own.mu), "Q": state.V[:, 1:].copy(), "b_item": state.V[:, 0].copy(), "b_own": b_own,
+        "P": state.model.P, "b_user": state.model.b_user,
+        "catalogue": np.frombuffer(bytes.fromhex(own.catalogue), np.uint8),
+    }  # fmt: skip
+
+
+COMPONENT = Component(
+    name="horizontal_mf",
+    roles={"data_holder": data_holder, "aggregator": aggregator},
+    params=HorizontalMfParams,
+    messages=MESSAGES,
+    inputs={"ratings": "split ratings", "statistics": "μ and the catalogue digest of all parties"},
+    optional_inputs=("ratings", "statistics"),  # the aggregator has none
+    outputs={"model": "mu, Q, b_item: the same at every data_holder; P, b_user, b_own: this party's own"},
+    min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
+    adversary="Semi-honest, static. The aggregator with one data_holder reads every party's updates.\n"
+    "All data_holders but one together read the last one's.\n"
+    "Not protected: the totals of every round; an item's total may be one party's, of min_raters_per_item people or "
+    "more. Not differentially private.",
+)
