@@ -34,4 +34,5 @@ def test_an_edit_does_what_the_tutorial_says(old: str, new: str, error: str | No
         return
     with pytest.raises(SpecError) as caught:
         loads(edited, PIPELINE)
-    assert f"{caught.value}\n" == error
+    pattern = ".*".join(map(re.escape, error.split("...")))  # the tutorial shortens long lists
+    assert re.fullmatch(pattern, f"{caught.value}\n")
