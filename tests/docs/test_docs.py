@@ -107,11 +107,9 @@ def test_every_command_exists() -> None:
     """`accord WORD` in backticks or in a code block is a command of the program."""
     group = cast("TyperGroup", get_command(app))
     known = set(group.list_commands(typer.Context(group)))
-    named = {
-        (name, word)
-        for name in documents()
-        for word in re.findall(r"(?:`|^ {4}(?:\.venv/bin/)?)accord ([a-z-]+)", (ROOT / name).read_text(encoding="utf-8"), re.M)
-    }
+    command = re.compile(r"(?:`|^ {4}(?:\.venv/bin/)?)accord ([a-z-]+)", re.MULTILINE)
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in documents()}
+    named = {(name, word) for name, text in texts.items() for word in command.findall(text)}
     assert sorted((name, word) for name, word in named if word not in known) == []
 
 
