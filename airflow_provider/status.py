@@ -17,17 +17,18 @@ FINAL = frozenset({"succeeded", "failed", "cancelled"})
 
 
 class Progress:
-    """Turns successive answers into lines, one for each party in which something has changed."""
+    """Turns successive answers into lines: a party's change of state, and each further twentieth of its work."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[Any, ...]] = {}
+        self._seen: dict[str, tuple[str, int]] = {}
 
     def lines(self, status: Mapping[str, Any]) -> Iterator[str]:
         """Yield what is new since the last answer."""
         for party, part in sorted(status.get("parties", {}).items()):
-            done = (part.get("progress") or {}).get("done")
-            if self._seen.get(party) != (part["state"], done):
-                self._seen[party] = (part["state"], done)
+            progress = part.get("progress") or {"done": 0, "total": 1}
+            now = (str(part["state"]), int(20 * progress["done"] / max(1, progress["total"])))
+            if self._seen.get(party) != now:
+                self._seen[party] = now
                 yield f"{party}: {_describe(part)}"
 
 
@@ -36,7 +37,7 @@ def _describe(part: Mapping[str, Any]) -> str:
     progress, seconds = part.get("progress"), part.get("seconds")
     if progress:
         words.append(f"{progress['done']}/{progress['total']} {progress['unit']}")
-    if part.get("rows") is not None:
+    if part.get("rows"):
         words.append(f"{part['rows']} rows")
     if part.get("bytes_out") or part.get("bytes_in"):
         words.append(f"out {_size(part.get('bytes_out') or 0)}, in {_size(part.get('bytes_in') or 0)}")

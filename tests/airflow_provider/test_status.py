@@ -21,6 +21,12 @@ def test_nothing_new_no_line():
     assert [line.split(",")[0] for line in progress.lines(changed)] == ["bureau: succeeded"]
 
 
+def test_a_thousand_rounds_are_twenty_lines():
+    progress = Progress()
+    rounds = [{**PART, "progress": {"done": done, "total": 1000, "unit": "rounds"}} for done in range(1000)]
+    assert sum(len(list(progress.lines({"parties": {"bureau": part}}))) for part in rounds) == 20
+
+
 def test_the_cause_comes_first_and_each_error_once():
     cause, other = DataError("a column is missing", party="bureau"), DeadlinePassed("awaited", party="north_bank")
     parties = {"bureau": {"error": cause.to_wire()}, "north_bank": {"error": other.to_wire()}}
