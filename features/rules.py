@@ -50,7 +50,8 @@ def read(texts: pa.Array, column: Column) -> tuple[pa.Array, pa.Array]:
         values = _number(text, column)
         kind = pc.if_else(pc.and_(pc.is_null(values), pc.is_valid(text)), "type", kind)
         low, high = (0, 1) if column.type == "flag" else column.bounds or (float("-inf"), float("inf"))
-        inside = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+        about = values.cast(pa.float64(), safe=False)  # near enough to compare with a bound
+        inside = pc.and_(pc.greater_equal(about, low), pc.less_equal(about, high))
         kind = pc.if_else(pc.fill_null(inside, True), kind, "bounds")
     good = pc.equal(kind, "")
     return pc.if_else(good, values, pa.scalar(None, values.type)).cast(TYPES.get(column.type, pa.string())), kind

@@ -74,8 +74,6 @@ def test_a_key_of_two_columns_must_be_unique() -> None:
 
 @pytest.mark.spark
 def test_the_same_suite_runs_on_a_spark_frame(spark: Any) -> None:
-    frame = spark.createDataFrame(pa.table(GOOD))
-    assert check(frame, SPEC) == 10
     with pytest.raises(ExpectationFailed, match="between") as caught:
         check(spark.createDataFrame(pa.table({**GOOD, "age": [4.0, 444.5, 100.0]})), SPEC)
     assert "1 of 3" in str(caught.value)
