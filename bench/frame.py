@@ -17,6 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+
 MEASURED = ("accord", "gmpy2", "numpy", "phe", "pyarrow", "pycryptodome", "torch")
 
 
@@ -64,6 +66,16 @@ def write(name: str, rows: Sequence[Row], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {"benchmark": name, **header(), "rows": [asdict(row) for row in rows]}
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def show(name: str, rows: Sequence[Row]) -> Table:
+    """Return the rows as a table for people."""
+    table = Table("case", "peer", "ours", "theirs", "unit", "ratio", "spread", "target", "met", title=name, box=None)
+    for r in rows:
+        met = "" if r.met is None else "yes" if r.met else "NO"
+        figures = (f"{r.ours:.4g}", f"{r.theirs:.4g}", r.unit, f"{r.ratio:.3g}", f"{r.spread[0]:.3g}-{r.spread[1]:.3g}")
+        table.add_row(r.case, r.peer, *figures, r.target or "", met)
+    return table
 
 
 def header() -> dict[str, Any]:

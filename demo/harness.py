@@ -1,6 +1,6 @@
 """The main job from raw files to reports: data, four nodes, both DAGs under Airflow, what the parties then know.
 
-    raw files -> consortium (keys, accord, nodes, approvals) -> DAG runs -> reports of all parties -> pooled arms -> MLflow
+    raw files -> consortium (keys, accord, nodes, approvals) -> DAG runs -> reports of all parties -> arms -> MLflow
 
 Only the harness sees all raw files, and only for the pooled arms; a node never does.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.airflow_home import AirflowHome
+from demo.arms import compare, track
 from demo.consortium import ROOT, Consortium
 from demo.dag_run import run_dags
 from demo.data import prepare
@@ -96,6 +97,13 @@ class Demo:
             "mlflow": {party: report["mlflow"] for party, report in found.items()},
             "audit": self._audit(initiator["party"], run),
         }
+
+    def add_arms(self, reports: Mapping[str, dict[str, Any]]) -> None:
+        """Add the arms to the reports, computed on the raw files with all nodes at rest, and write them to MLflow."""
+        for pipeline, report in reports.items():
+            spec = load(self.file(pipeline)).spec
+            report["arms"] = compare(self.consortium, spec, report["metrics"])
+            report["arms_mlflow"] = track(self.root / "harness", pipeline, report["run"], report["arms"])
 
     def _ask(self, party: str, run: str) -> dict[str, Any]:
         with self.consortium.client(party, "operator") as client:
