@@ -40,7 +40,7 @@ MESSAGES = (
     ),
     Message(
         "explained", "feature_holder", "label_holder", CIPHERTEXTS, Protection.PAILLIER_ANSWER,
-        "s_u of every aligned person: k+1 numbers about its columns, each to one quantum; one view per snapshot",
+        "d, and s_u of every aligned person: k+1 numbers about its columns, to one quantum, views counted",
     ),
 )  # fmt: skip
 
@@ -76,6 +76,7 @@ class VerticalMfParams(Params):
 
 def label_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
     """Return the model with the fits alone and federated."""
+    _one(ctx, "feature_holder")
     ratings = _ratings(ctx)
     people, k = ratings.shape[0], params.embedding_size
     ridge = mf.Ridge(params.reg_user, params.reg_item, params.reg_bias)
@@ -109,6 +110,7 @@ def label_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
 
 def feature_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
     """Return G, the inverse that makes further rows of G, the noise, and the sealed [[T]]."""
+    bank = _one(ctx, "label_holder")
     X, clipped = fixed.round_features(np.asarray(ctx.inputs["features"]["X"], np.float64))
     people, d = X.shape
     ctx.require(d <= params.max_columns, "columns", expected=f"at most {params.max_columns}", found=d)
@@ -120,14 +122,20 @@ def feature_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
     ctx.require(key.bits == params.key_bits, "key", expected=params.key_bits, found=key.bits)
     received = ctx.recv("factors")
     factors = _whole(ctx, received, key, params.lanes(people), people, params.embedding_size)
-    (peer,) = ctx.parties("label_holder")
-    view = count_view(ctx, peer, params.embedding_size + 1, d, _version(ctx, received, X))
+    view = count_view(ctx, bank, params.embedding_size + 1, d, _version(ctx, params, received, X))
     noise = fixed.draw_noise(ctx.private_rng(f"noise {view}"), (people, params.embedding_size + 1), params.scales)
     T = matvec(X, factors, fixed.X_FRACTION)
     s = combine(G, T, params.scales.g).add_plain(noise, params.scales.half_quantum.bit_length())
     ctx.send("explained", s.rerandomise().to_table())
     ctx.progress(1, 1, "exchange")
     return {"model": {"G": G, "noise": noise, "inverse": _inverse(X, params)}, "sealed": T.to_table()}
+
+
+def _one(ctx: Context, role: str) -> str:
+    """Return the only party of a role; the sums of several feature_holders are not offered."""
+    parties = ctx.parties(role)
+    ctx.require(len(parties) == 1, f"parties in the role {role}", expected=1, found=len(parties))
+    return parties[0]
 
 
 def _ratings(ctx: Context) -> mf.Ratings:
@@ -165,10 +173,10 @@ def _whole(ctx: Context, table: pa.Table, key: PublicKey, lanes: Lanes, people: 
     return vector
 
 
-def _version(ctx: Context, received: pa.Table, X: np.ndarray) -> str:
-    """Name what a view depends on: [[P]], the columns, and the stream that its noise comes from."""
+def _version(ctx: Context, params: VerticalMfParams, received: pa.Table, X: np.ndarray) -> str:
+    """Name what a view depends on: [[P]], the columns, the parameters, and the stream that its noise comes from."""
     noise = ctx.private_rng("noise of a run").bytes(32)
-    return digest_bytes(b"".join(received["c"].to_pylist()) + X.tobytes() + noise)
+    return digest_bytes(b"".join(received["c"].to_pylist()) + X.tobytes() + params.model_dump_json().encode() + noise)
 
 
 def _inverse(X: np.ndarray, params: VerticalMfParams) -> np.ndarray:
@@ -190,8 +198,8 @@ COMPONENT = Component(
     min_parties={"label_holder": 1, "feature_holder": 1},
     adversary=(
         "Semi-honest, static; two parties, so collusion leaves nothing to protect. The label_holder sees s_u, k+1 "
-        "numbers about each person's columns to a quantum, once per snapshot: they tell some attributes better than "
-        "chance. Not protected: the feature_holder knows who is aligned and cannot inspect W; the label_holder's key "
+        "numbers about each person's columns to a quantum, as often as the node's count of views allows: they tell "
+        "some attributes better than chance. Not protected: the feature_holder knows who is aligned and cannot inspect W; the label_holder's key "
         "lives as long as the model."
     ),
 )

@@ -143,3 +143,11 @@ def test_other_people_at_the_two_ends_are_refused(pair):
 def test_too_many_columns_are_refused(pair):
     with pytest.raises(DataError, match="columns"):
         pair.train(inputs(1), max_columns=11)
+
+
+def test_two_feature_holders_are_refused_at_every_end(threads):
+    roles = {"label_holder": ("bank",), "feature_holder": ("bureau", "shop")}
+    given = inputs(1)
+    outcome = threads("vertical_mf", roles, {**given, "shop": given["bureau"]}, SMALL)
+    assert isinstance(outcome.errors["bank"], DataError)
+    assert outcome.errors["bank"].expected == "1"
