@@ -45,8 +45,8 @@ class HorizontalMfParams(Params):
     """Size of the model, how it learns, and what a party withholds. The defaults were found on validation ratings."""
 
     embedding_size: Annotated[int, Ge(1), Le(256)] = 16  # k
-    rounds: Annotated[int, Ge(1), Le(1000)] = 20
-    local_epochs: Annotated[int, Ge(1), Le(100)] = 6  # E: passes over the party's own ratings in a round
+    rounds: Annotated[int, Ge(1), Le(1000)] = 15
+    local_epochs: Annotated[int, Ge(1), Le(100)] = 8  # E: passes over the party's own ratings in a round
     learning_rate: Annotated[float, Gt(0)] = 0.01  # for one rating, whatever the batch size
     reg: Annotated[float, Ge(0)] = 0.12  # λ, for each rating
     batch_size: Annotated[int, Ge(1)] = 1000  # ratings
@@ -61,7 +61,9 @@ class HorizontalMfParams(Params):
 
 def data_holder(ctx: Context, params: HorizontalMfParams) -> Outputs:
     """Return this party's part of the model."""
-    return train(ctx, params, Summer(ctx, params.key_bits).total)
+    # 1. Own ratings and the weights of their items, checked before anything is sent.
+    own = load(ctx, params)
+    return train(ctx, params, own, Summer(ctx, params.key_bits).total)
 
 
 def aggregator(ctx: Context, params: HorizontalMfParams) -> Outputs:
@@ -72,10 +74,8 @@ def aggregator(ctx: Context, params: HorizontalMfParams) -> Outputs:
     return {}
 
 
-def train(ctx: Context, params: HorizontalMfParams, total: Total) -> Outputs:
+def train(ctx: Context, params: HorizontalMfParams, own: Own, total: Total) -> Outputs:
     """Train with `total` as the secure sum, and return this party's part of the model."""
-    # 1. Own ratings, the weights of their items, and a start that is the same everywhere for the shared side.
-    own = _own(ctx, params)
     state = _start(ctx, params, own)
     for t in range(resumed(ctx), params.rounds):
         # 2. The shared rows that this round is about; after the first round those that somebody trains.
@@ -132,7 +132,7 @@ def keep_round(ctx: Context) -> Callable[[int], None]:
 
 
 @dataclass(frozen=True)
-class _Own:
+class Own:
     """What a party brings."""
 
     data: mf.Ratings
@@ -157,7 +157,8 @@ class _State:
         return {"V": self.V, "W": self.W, "Q": m.Q, "b_item": m.b_item, "P": m.P, "b_user": m.b_user}
 
 
-def _own(ctx: Context, params: HorizontalMfParams) -> _Own:
+def load(ctx: Context, params: HorizontalMfParams) -> Own:
+    """Return what this party brings; `DataError` when its catalogue is not the one of the statistics."""
     tables, statistics = ctx.inputs["ratings"], ctx.inputs["statistics"]
     catalogue = digest(tables["items"]["item_id"].to_pylist())
     ctx.require(
@@ -167,13 +168,13 @@ def _own(ctx: Context, params: HorizontalMfParams) -> _Own:
     user, item, rating = (tables["train"][name].to_numpy() for name in ("user", "item", "rating"))
     ctx.require(len(rating) > 0, "no training ratings", expected="some", found=0)
     users, items = tables["users"].num_rows, tables["items"].num_rows
-    return _Own(
+    return Own(
         mf.Ratings(user, item, rating.astype(np.float64)), users, items, np.bincount(item, minlength=items),
         row_weights(user, item, items, params.min_raters_per_item), float(statistics["mean"]), catalogue,
     )  # fmt: skip
 
 
-def _start(ctx: Context, params: HorizontalMfParams, own: _Own) -> _State:
+def _start(ctx: Context, params: HorizontalMfParams, own: Own) -> _State:
     kept = ctx.checkpoint.resume()
     if kept is not None:
         a = {name: array.copy() for name, array in kept[1].items()}
@@ -189,7 +190,7 @@ def _lanes(ctx: Context, params: HorizontalMfParams) -> Lanes:
     return Lanes(params.lane, params.fraction, summands=len(ctx.parties("data_holder")))
 
 
-def _bound(own: _Own, V: np.ndarray, rows: np.ndarray) -> bytes:
+def _bound(own: Own, V: np.ndarray, rows: np.ndarray) -> bytes:
     """Digest of what a round depends on: catalogue, μ, the model received, the selection of rows."""
     parts = [own.catalogue, own.mu.hex(), digest_bytes(V.tobytes()), digest_bytes(rows.tobytes())]
     return bytes.fromhex(digest(parts))
@@ -201,7 +202,7 @@ def _tell(ctx: Context, params: HorizontalMfParams, t: int, numbers: dict[str, f
     ctx.progress(t + 1, params.rounds, "rounds")
 
 
-def _model(state: _State, own: _Own, params: HorizontalMfParams) -> Arrays:
+def _model(state: _State, own: Own, params: HorizontalMfParams) -> Arrays:
     """Return the part that is registered; where Σw = 0 the shared side is 0 and b_own stands in for it."""
     rare = state.W == 0
     d = own.data.take(np.flatnonzero(rare[own.data.item]))

@@ -1,0 +1,196 @@
+"""Horizontal training: the encrypted federation against the same algorithm in one process, and what it must refuse."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from base.canonical import digest
+from base.errors import ConsentError, DataError, SpecMismatch
+from components import horizontal_mf
+from crypto.packing import Lanes
+from models import mf
+from models.metrics import rmse
+from runtime.checkpoint import FileCheckpoint
+from runtime.randomness import Randomness
+
+BANKS = ("east", "north", "south")
+ROLES = {"data_holder": BANKS, "aggregator": ("bureau",)}
+ITEMS, USERS, K = 25, 40, 3
+PARAMS = {
+    "embedding_size": K,
+    "rounds": 4,
+    "local_epochs": 2,
+    "learning_rate": 0.02,
+    "batch_size": 50,
+    "key_bits": 2048,
+}
+CATALOGUE = [f"{i:03}" for i in range(ITEMS)]
+
+
+def split(seed, bank):
+    """A bank's ratings of rank 2; item i is rated by a share of the users that falls with i, the last by hardly any."""
+    rng = np.random.default_rng([seed, BANKS.index(bank)])
+    taste = np.random.default_rng(seed).normal(0, 0.8, (ITEMS, 2))
+    user, item = np.nonzero(rng.random((USERS, ITEMS)) < np.linspace(0.9, 0.02, ITEMS))
+    quality = np.random.default_rng(seed + 100).normal(0, 0.7, ITEMS)
+    value = 3.5 + quality[item] + (rng.normal(0, 0.8, (USERS, 2)) @ taste.T)[user, item] + rng.normal(0, 0.3, len(user))
+    train = {"user": user.astype(np.int32), "item": item.astype(np.int32), "rating": value.astype(np.float32)}
+    return {
+        "train": pa.table(train),
+        "users": pa.table({"user_id": [f"{bank}{u}" for u in range(USERS)]}),
+        "items": pa.table({"item_id": CATALOGUE}),
+    }
+
+
+def inputs(seed):
+    statistics = {"n": 1, "mean": 3.5, "deviation": 1.0, "catalogue": digest(CATALOGUE)}
+    return {bank: {"ratings": split(seed, bank), "statistics": statistics} for bank in BANKS}
+
+
+def in_one_process(seed, quantise, rounds=4, min_raters=10):
+    """Algorithm 1 of McMahan et al. with rows, in a loop over the banks: no message, no lane, no key."""
+    streams = {bank: Randomness(seed, "test/step", bank.encode() * 8) for bank in BANKS}
+    Q, b = streams["east"].shared("Q").normal(0, 0.03, (ITEMS, K)), np.zeros(ITEMS)
+    data, models, weights = {}, {}, {}
+    for bank in BANKS:
+        columns = [split(seed, bank)["train"][name].to_numpy() for name in ("user", "item", "rating")]
+        data[bank] = mf.Ratings(*columns[:2], columns[2].astype(float))
+        P = streams[bank].private("P").normal(0, 0.03, (USERS, K))
+        models[bank] = mf.Factors(3.5, Q.copy(), b.copy(), P, np.zeros(USERS))
+        raters = np.bincount(data[bank].item, minlength=ITEMS)
+        weights[bank] = np.where(raters >= min_raters, raters, 0)
+    W = sum(weights.values())
+    for t in range(rounds):
+        ΣQ, Σb = np.zeros_like(Q), np.zeros_like(b)
+        for bank in BANKS:
+            m, d, w = models[bank], data[bank], weights[bank]
+            shared = W > 0 if t else np.full(ITEMS, True)
+            m.Q[shared], m.b_item[shared] = Q[shared], b[shared]
+            raters = np.bincount(d.item, minlength=ITEMS)
+            λ = np.where(shared, 0.12, 0.12 * (1 + 20 / np.maximum(raters, 1)))
+            order = streams[bank].private(f"order of round {t}")
+            for _ in range(2):
+                mf.epoch(m, d, order.permutation(len(d)), 0.02, 0.12, λ, 50)
+            ΣQ += quantise(w[:, None] * (m.Q - Q))
+            Σb += quantise(w * (m.b_item - b))
+        trained = W > 0
+        Q[trained] += ΣQ[trained] / W[trained, None]
+        b[trained] += Σb[trained] / W[trained]
+    Q[W == 0], b[W == 0] = 0, 0
+    return Q, b, models, W
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def seed(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def federated(threads, seed):
+    outcome = threads("horizontal_mf", ROLES, inputs(seed), PARAMS, run=f"equal-{seed}", seed=seed)
+    assert outcome.errors == {}
+    return outcome
+
+
+def test_it_equals_one_process_with_the_same_quantum_to_the_last_bit(federated, seed):
+    Q, b, models, W = in_one_process(seed, lambda x: np.rint(x * 64) / 64)
+    assert 0 < np.count_nonzero(W == 0) < ITEMS  # both kinds of rows are there
+    for bank in BANKS:
+        model = federated.outputs[bank]["model"]
+        np.testing.assert_array_equal(model["Q"], Q)
+        np.testing.assert_array_equal(model["b_item"], b)
+        np.testing.assert_array_equal(model["P"], models[bank].P)
+        np.testing.assert_array_equal(model["b_user"], models[bank].b_user)
+        assert federated.metrics[bank]["saturated"] == 0
+
+
+def test_it_is_within_the_fixed_point_bound_of_floating_point(federated, seed):
+    # A round rounds each party's w·ΔV by at most 2^-7, so a row moves by at most 3·2^-7 / Σw, and Σw >= 10.
+    # With rates this small an epoch does not stretch a difference, so rounds add: 4 rounds, 0.0094 in the worst row.
+    Q, b, _, _ = in_one_process(seed, lambda x: x)
+    model = federated.outputs["north"]["model"]
+    bound = 4 * 3 * 2**-7 / 10
+    assert 0 < np.abs(model["Q"] - Q).max() < bound
+    assert np.abs(model["b_item"] - b).max() < bound
+
+
+def test_all_banks_share_the_item_side_and_nothing_else(federated):
+    models = [federated.outputs[bank]["model"] for bank in BANKS]
+    for name in ("mu", "Q", "b_item", "catalogue"):
+        assert all(np.array_equal(models[0][name], model[name]) for model in models[1:])
+    for name in ("P", "b_user", "b_own"):
+        assert not np.array_equal(models[0][name], models[1][name])
+    assert federated.outputs["bureau"] == {}
+
+
+def test_items_that_nobody_shares_have_a_bias_of_their_own_and_no_other(federated):
+    for bank in BANKS:
+        model = federated.outputs[bank]["model"]
+        shared = np.any(model["Q"] != 0, axis=1)
+        assert np.all(model["b_own"][shared] == 0)
+        assert np.all(model["b_own"][~shared] != 0)
+        assert np.all(model["b_item"][~shared] == 0)
+
+
+def test_it_learns(federated, seed):
+    for bank in BANKS:
+        model = federated.outputs[bank]["model"]
+        user, item, rating = (split(seed, bank)["train"][name].to_numpy() for name in ("user", "item", "rating"))
+        factors = mf.Factors(3.5, model["Q"], model["b_item"] + model["b_own"], model["P"], model["b_user"])
+        assert rmse(rating, mf.predict(factors, user, item)) < 0.9 * rmse(rating, np.full(len(rating), 3.5))
+
+
+def test_a_second_attempt_goes_on_at_the_checkpoint_and_ends_with_the_same_model(threads, tmp_path):
+    def at(party, agreed):
+        def role(ctx, params):
+            function = horizontal_mf.aggregator if party == "bureau" else horizontal_mf.data_holder
+            return function(replace(ctx, checkpoint=FileCheckpoint(tmp_path / party, agreed)), params)
+
+        return role
+
+    parties = (*BANKS, "bureau")
+    whole = threads(
+        "horizontal_mf", ROLES, inputs(1), PARAMS, run="resume", functions={p: at(p, None) for p in parties}
+    )
+    assert {tuple(FileCheckpoint(tmp_path / party).rounds()) for party in parties} == {(2, 3)}
+    again = threads(
+        "horizontal_mf", ROLES, inputs(1), PARAMS, run="resume", attempt=2, functions={p: at(p, 2) for p in parties}
+    )
+    assert again.errors == {}
+    for bank in BANKS:
+        for name, array in whole.outputs[bank]["model"].items():
+            np.testing.assert_array_equal(again.outputs[bank]["model"][name], array)
+
+
+def test_large_changes_are_clipped_and_counted():
+    lanes = Lanes(16, 6, summands=3)  # ±127.98
+    vector, saturated = horizontal_mf.encode(np.array([20, 200]), np.array([[1.0, -0.5], [1.0, -0.5]]), lanes)
+    assert saturated == 1
+    values, W = horizontal_mf.decode(vector, np.zeros((2, 2)), lanes)
+    np.testing.assert_array_equal(W, [20, 200])
+    np.testing.assert_allclose(values, [[1.0, -0.5], [127.984375 / 200, -0.5]], atol=1e-12)
+
+
+def test_a_party_with_another_catalogue_stops_before_it_sends(threads):
+    given = inputs(1)
+    given["south"]["statistics"] = {**given["south"]["statistics"], "catalogue": "0" * 64}
+    outcome = threads("horizontal_mf", ROLES, given, PARAMS, run="catalogue")
+    assert isinstance(outcome.errors["south"], DataError)
+    assert [p for p in outcome.parcels["south"] if p.header.name == "part"] == []
+
+
+def test_another_mean_at_one_party_gives_no_sum_to_anyone(threads):
+    given = inputs(1)
+    given["south"]["statistics"] = {**given["south"]["statistics"], "mean": 3.4}
+    outcome = threads("horizontal_mf", ROLES, given, PARAMS, run="mean")
+    assert not any(outcome.outputs.get(bank) for bank in BANKS)
+    assert any(isinstance(error, SpecMismatch) for error in outcome.errors.values())
+
+
+def test_two_parties_are_refused(threads):
+    given = inputs(1)
+    outcome = threads("horizontal_mf", {**ROLES, "data_holder": BANKS[:2]}, given, PARAMS, run="two")
+    assert any(isinstance(error, ConsentError) for error in outcome.errors.values())
+    assert outcome.outputs.get("east") is None
