@@ -54,11 +54,19 @@ def _size(count: int) -> str:
 
 def failures(status: Mapping[str, Any]) -> list[AccordError]:
     """Return the errors of a job that did not succeed, the one that caused the others first, each once."""
-    documents = [status.get("error"), *(part.get("error") for _, part in sorted(status.get("parties", {}).items()))]
-    errors = [from_wire(document) for document in documents if document]
+    parties = sorted(status.get("parties", {}).items())
+    documents = [
+        status.get("error"),
+        *({"party": name, **part["error"]} for name, part in parties if part.get("error")),
+    ]
+    kept: dict[tuple[str | None, ...], AccordError] = {}
+    for error in (from_wire(document) for document in documents if document):
+        first = kept.setdefault((error.what, error.where, error.found), error)
+        first.party = first.party or error.party
+    errors = list(kept.values())
     if not errors:
         errors = [StateError(f"the step ended as {status['state']} and the node gives no reason", found=status["job"])]
-    return list({str(error): error for error in errors}.values())
+    return errors
 
 
 def airflow_error(error: AccordError) -> AirflowException:
