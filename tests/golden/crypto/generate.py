@@ -1,0 +1,107 @@
+"""Write the golden vectors of the crypto package; run from the root: `python -m tests.golden.crypto.generate`.
+
+Inputs are fixed (keys are made once and then read back from the files), so a second run changes nothing. What stands
+in the files is checked by `verify.py`, which shares no line with the package.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from gmpy2 import mpz
+
+from crypto.blind_rsa import E, RsaSecretKey, tag
+from crypto.keyed_hash import EphemeralKey
+from crypto.matrix import combine, matvec
+from crypto.node_keys import NodeKeys
+from crypto.packing import Lanes
+from crypto.paillier import CiphertextVector, SecretKey
+
+HERE = Path(__file__).parent
+IDS = ["7", "05", "ü", "customer 12"]
+
+
+def number(name, bits):
+    """A fixed number of `bits` bits: SHA-256 in counter mode over a name."""
+    data = b"".join(hashlib.sha256(f"{name}/{i}".encode()).digest() for i in range(-(-bits // 256)))
+    return int.from_bytes(data, "big") >> (-bits % 256)
+
+
+def paillier():
+    path = HERE / "paillier.json"
+    key = SecretKey.from_bytes(bytes.fromhex(json.loads(path.read_text())["secret"])) if path.exists() else None
+    key = key or SecretKey.generate(2048)
+    n, nn, lanes = key.public.n, key.public.nn, Lanes(lane=64, fraction=10, summands=2**36)
+    values = np.array([[1.5, -2.25, 0.0], [-1000.125, 3.0, 7.5], [0.1, -0.1, 32767.0]])
+    packed = lanes.pack(lanes.quantise(values), 3)
+    r = [number(f"r/{i}", 2048) % int(n) for i in range(3)]
+    ciphertexts = tuple((1 + m * n) * mpz(pow(x, int(n), int(nn))) % nn for m, x in zip(packed, r, strict=True))
+    rows = CiphertextVector(key.public, lanes, 9, 3, 1, ciphertexts)
+    X = np.array([[1, -128], [0, 127], [1, 5]], dtype=np.int8)
+    G = np.array([[-32768, 32767], [0, 1], [300, -7], [1, 1]], dtype=np.int16)
+    T = matvec(X, rows)
+    s = combine(G, T)
+    return {
+        "secret": key.to_bytes().hex(),
+        "layout": {"lane": 64, "fraction": 10, "columns": 3},
+        "values": values.tolist(),
+        "packed": [str(m) for m in packed],
+        "r": [f"{x:x}" for x in r],
+        "ciphertexts": [f"{int(c):x}" for c in ciphertexts],
+        "X": X.tolist(),
+        "T": [f"{int(c):x}" for c in T.ciphertexts],
+        "T_values": key.decrypt_rows(T).tolist(),
+        "G": G.tolist(),
+        "s": [f"{int(c):x}" for c in s.ciphertexts],
+        "s_values": key.decrypt_rows(s).tolist(),
+    }
+
+
+def blind_rsa():
+    path = HERE / "blind_rsa.json"
+    key = RsaSecretKey.from_bytes(bytes.fromhex(json.loads(path.read_text())["secret"])) if path.exists() else None
+    key = key or RsaSecretKey.generate(2048)
+    hashes = [key.public.hash(i.encode()) for i in IDS]
+    factors = [number(f"blinding/{i}", 2048) % int(key.public.n) for i in range(len(IDS))]
+    n = key.public.n
+    blinded = [h * pow(r, E, int(n)) % n for h, r in zip(hashes, factors, strict=True)]
+    signatures = key.sign(hashes)
+    return {
+        "secret": key.to_bytes().hex(),
+        "ids": IDS,
+        "run": "run-1",
+        "hashes": [f"{int(x):x}" for x in hashes],
+        "factors": [f"{x:x}" for x in factors],
+        "blinded": [f"{int(x):x}" for x in blinded],
+        "signed": [f"{int(x):x}" for x in key.sign(blinded)],
+        "signatures": [f"{int(x):x}" for x in signatures],
+        "tags": [tag(key.public, x, "run-1").hex() for x in signatures],
+        "roots": [f"{int(x):x}" for x in key.prove()],
+    }
+
+
+def hashes_and_pairs():
+    scalars = {name: number(name, 256).to_bytes(32, "big") for name in ("north", "south")}
+    north, south = (X25519PrivateKey.from_private_bytes(scalars[name]) for name in ("north", "south"))
+    one = EphemeralKey()
+    one._private, one.public = north, north.public_key().public_bytes_raw()
+    peer = NodeKeys(Ed25519PrivateKey.from_private_bytes(scalars["south"]), south).public
+    keys = NodeKeys(Ed25519PrivateKey.from_private_bytes(scalars["north"]), north)
+    return {
+        "scalars": {name: scalar.hex() for name, scalar in scalars.items()},
+        "ids": IDS,
+        "context": "run-1",
+        "tags": [t.hex() for t in one.agree(peer.agreement, b"run-1").tags(IDS)],
+        "pair_key": keys.pair_key(peer, "run-1").hex(),
+    }
+
+
+VECTORS = {"paillier": paillier, "blind_rsa": blind_rsa, "hashes": hashes_and_pairs}
+
+if __name__ == "__main__":
+    for name, make in VECTORS.items():
+        text = json.dumps(make(), indent=1, ensure_ascii=False)
+        (HERE / f"{name}.json").write_text(text + "\n")

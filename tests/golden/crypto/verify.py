@@ -1,0 +1,157 @@
+"""Check the golden vectors with Python's integers, hashlib and phe alone: no line of the crypto package is used.
+
+Run it alone (`python tests/golden/crypto/verify.py`) or through tests/crypto/test_golden.py.
+"""
+
+import hashlib
+import hmac
+import json
+import math
+from pathlib import Path
+
+import phe
+
+HERE = Path(__file__).parent
+
+
+def load(name):
+    return json.loads((HERE / f"{name}.json").read_text())
+
+
+def hexes(texts):
+    return [int(text, 16) for text in texts]
+
+
+def split(secret, width):
+    data = bytes.fromhex(secret)
+    return int.from_bytes(data[:width], "big"), int.from_bytes(data[width : 2 * width], "big")
+
+
+def product(bases, exponents, modulus):
+    result = 1
+    for base, exponent in zip(bases, exponents, strict=True):
+        result = result * pow(base, exponent, modulus) % modulus
+    return result
+
+
+def lanes(m, n, lane, columns):
+    """The signed lanes of a plaintext, one by one from the lowest."""
+    m = m - n if m > n // 2 else m
+    found = []
+    for _ in range(columns):
+        low = m % (1 << lane)
+        low = low - (1 << lane) if low >> (lane - 1) else low
+        found.append(low)
+        m = (m - low) >> lane
+    assert m == 0
+    return found
+
+
+def verify_paillier():
+    v = load("paillier")
+    p, q = split(v["secret"], 128)
+    n, lane, columns, scale = p * q, v["layout"]["lane"], v["layout"]["columns"], 2 ** v["layout"]["fraction"]
+    assert p % 4 == q % 4 == 3
+    assert n.bit_length() == 2048
+    private = phe.PaillierPrivateKey(phe.PaillierPublicKey(n), p, q)
+    quantised = [[round(x * scale) for x in row] for row in v["values"]]
+    for row, packed, r, c in zip(quantised, map(int, v["packed"]), hexes(v["r"]), hexes(v["ciphertexts"]), strict=True):
+        assert packed == sum(x * 2 ** (lane * i) for i, x in enumerate(row))
+        assert c == (1 + packed * n) * pow(r, n, n * n) % (n * n)
+        assert lanes(private.raw_decrypt(c), n, lane, columns) == row
+    T, s = hexes(v["T"]), hexes(v["s"])
+    verify_products(v["X"], hexes(v["ciphertexts"]), T, n * n)
+    verify_products(list(zip(*v["G"], strict=True)), T, s, n * n)
+    plain = [[sum(row[d] * x[k] for row, x in zip(v["X"], quantised, strict=True)) for k in range(3)] for d in range(2)]
+    for ciphertexts, expected, values in (
+        (T, plain, v["T_values"]),
+        (
+            s,
+            [[sum(g * t[k] for g, t in zip(row, plain, strict=True)) for k in range(3)] for row in v["G"]],
+            v["s_values"],
+        ),
+    ):
+        assert [lanes(private.raw_decrypt(c), n, lane, columns) for c in ciphertexts] == expected
+        assert values == [[x / scale for x in row] for row in expected]
+
+
+def verify_products(matrix, bases, results, modulus):
+    """results_d = Π_u bases_u^matrix_ud."""
+    for d, result in enumerate(results):
+        assert result == product(bases, [row[d] for row in matrix], modulus)
+
+
+def frame(*parts):
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def verify_blind_rsa():
+    v = load("blind_rsa")
+    p, q = split(v["secret"], 128)
+    n, e, width = p * q, 65537, 256
+    d = pow(e, -1, math.lcm(p - 1, q - 1))
+    key_id = hashlib.sha256(b"accord rsa key 1" + n.to_bytes(width, "big")).digest()
+
+    def full_domain_hash(message):
+        seed, data, counter = frame(b"accord rsa fdh 1", key_id, message), b"", 0
+        while len(data) < width + 16:
+            data += hashlib.sha256(seed + counter.to_bytes(4, "big")).digest()
+            counter += 1
+        return int.from_bytes(data[: width + 16], "big") % n
+
+    rows = zip(
+        v["ids"], hexes(v["hashes"]), hexes(v["factors"]), hexes(v["blinded"]), hexes(v["signed"]),
+        hexes(v["signatures"]), v["tags"], strict=True,
+    )  # fmt: skip
+    for identifier, h, r, blinded, signed, signature, tag in rows:
+        assert h == full_domain_hash(identifier.encode())
+        assert blinded == h * pow(r, e, n) % n
+        assert signed == pow(blinded, d, n)
+        assert signature == pow(h, d, n) == signed * pow(r, -1, n) % n
+        data = frame(b"accord rsa tag 1", v["run"].encode(), signature.to_bytes(width, "big"))
+        assert tag == hashlib.sha256(data).hexdigest()
+    for i, root in enumerate(hexes(v["roots"])):
+        assert pow(root, e, n) == full_domain_hash(b"accord rsa proof 1/%d" % i)
+    assert len(v["roots"]) == 8
+
+
+def x25519(scalar, u):
+    """RFC 7748, §5: the Montgomery ladder, in Python's integers."""
+    prime = 2**255 - 19
+    k = (int.from_bytes(scalar, "little") & ~7 & ~(1 << 255)) | 1 << 254
+    x1, x2, z2, x3, z3, swap = u, 1, 0, u, 1, 0
+    for t in reversed(range(255)):
+        bit = k >> t & 1
+        if swap ^ bit:
+            x2, x3, z2, z3 = x3, x2, z3, z2
+        swap = bit
+        a, b, c, d = x2 + z2, x2 - z2, x3 + z3, x3 - z3
+        da, cb, aa, bb = d * a % prime, c * b % prime, a * a % prime, b * b % prime
+        x3, z3 = pow(da + cb, 2, prime), x1 * pow(da - cb, 2, prime) % prime
+        x2, z2 = aa * bb % prime, (aa - bb) * (aa + 121665 * (aa - bb)) % prime
+    if swap:
+        x2, z2 = x3, z3
+    return (x2 * pow(z2, -1, prime) % prime).to_bytes(32, "little")
+
+
+def hkdf(secret, info):
+    """RFC 5869 with an empty salt, one block."""
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    return hmac.digest(extracted, info + b"\x01", "sha256")
+
+
+def verify_hashes():
+    v = load("hashes")
+    north, south = (bytes.fromhex(v["scalars"][name]) for name in ("north", "south"))
+    publics = sorted([x25519(north, 9), x25519(south, 9)])
+    shared = x25519(north, int.from_bytes(x25519(south, 9), "little"))
+    key = hkdf(shared, frame(b"accord keyed hash 1", v["context"].encode(), *publics))
+    assert v["tags"] == [hmac.digest(key, i.encode(), "sha256").hex() for i in v["ids"]]
+    assert v["pair_key"] == hkdf(shared, frame(b"accord pair key 1", v["context"].encode(), *publics)).hex()
+
+
+VERIFIERS = {"paillier": verify_paillier, "blind_rsa": verify_blind_rsa, "hashes": verify_hashes}
+
+if __name__ == "__main__":
+    for verify in VERIFIERS.values():
+        verify()
