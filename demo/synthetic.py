@@ -18,16 +18,9 @@ from demo.fetch import GENRES, Raw
 PEOPLE, ITEMS, K = 600, 500, 6
 MU, NOISE = 3.5, 0.75
 OCCUPATIONS = (
-    "administrator",
-    "artist",
-    "educator",
-    "engineer",
-    "librarian",
-    "other",
-    "programmer",
-    "student",
-    "writer",
-)
+    "administrator", "artist", "doctor", "educator", "engineer", "entertainment", "executive", "healthcare", "lawyer",
+    "librarian", "marketing", "other", "programmer", "retired", "scientist", "student", "technician", "writer",
+)  # fmt: skip
 START = 874_000_000  # 1997-09-11, UTC
 
 
