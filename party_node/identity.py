@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from base.canonical import canonical_bytes
-from base.errors import EnvironmentMissing, PeerForeign, StateError
+from base.errors import EnvironmentMissing, PeerForeign
 from base.files import write_whole
 from crypto.node_keys import FILES, NodeKeys, NodePublicKeys
 
@@ -140,7 +140,7 @@ def self_test(home: Path, party: str) -> None:
         )
     crt, now = x509.load_pem_x509_certificate(pem), datetime.datetime.now(datetime.UTC)
     if not crt.not_valid_before_utc <= now <= crt.not_valid_after_utc:
-        raise StateError(
+        raise PeerForeign(
             "the certificate is out of date",
             expected="a date within its validity",
             found=f"valid until {crt.not_valid_after_utc:%Y-%m-%d}",
@@ -159,7 +159,7 @@ def _issue(ca: Path, key_path: Path, name: str, hosts: Sequence[str] = ()) -> No
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: float
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)

@@ -1,0 +1,205 @@
+"""Reserving, starting and stopping at one party, with a worker that a test steers by hand."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from base.errors import Cancelled, ConsentError, DataError, DeadlinePassed, PeerError, StateError
+from party_node import attempts as module
+from party_node.attempts import CANCELLED, FAILED, RUNNING, SUCCEEDED, Attempts
+from party_node.database import Database, Run
+from party_node.ledger_store import SqlLedgerStore
+from party_node.runs import Runs
+
+SMALL = Path(__file__).with_name("small.yaml").read_text(encoding="utf-8")
+DONE = {"event": "done", "outputs": {"alignment": "d"}, "metrics": {"ids": 3.0}, "rows": 3, "tracking": "m"}
+
+
+class HandWorker:
+    """Takes a task and waits for the test to end it."""
+
+    def __init__(self):
+        self.job = self.listener = self.cancelled = None
+        self.tasks = []
+
+    def run(self, job, command, listener):
+        if self.job is not None:
+            raise StateError("the worker is busy")
+        self.job, self.listener = job, listener
+        self.tasks.append(command["task"])
+
+    def cancel(self, job, error):
+        self.cancelled = error
+
+    def end(self, **event):
+        job, self.job = self.job, None
+        self.listener({"job": job, **event})
+
+
+class OpenRuns(Runs):
+    """Runs whose accord stands (its checks have tests of their own)."""
+
+    def require_open(self, run, peer):
+        return self._mine(run, peer, ("open",))
+
+
+@pytest.fixture
+def node(organisations):
+    home = organisations.home("bureau")
+    database = Database(home.url(home.conf.database))
+    with database.write() as session:
+        for run in ("r1", "r2"):
+            session.add(
+                Run(
+                    run=run,
+                    pipeline="small",
+                    accord="demo",
+                    accord_digest="a",
+                    template="t",
+                    text=SMALL,
+                    file="small.yaml",
+                    seed=7,
+                    initiator="north_bank",
+                    salt="00",
+                    state="open",
+                    created=1.0,
+                )
+            )
+    worker = HandWorker()
+    runs = OpenRuns(home, database, None, None)
+    found = Attempts(home, database, runs, SqlLedgerStore(database), worker)
+    found.worker, found.remake = worker, lambda: Attempts(home, database, runs, SqlLedgerStore(database), worker)
+    found.database = database
+    return found
+
+
+def body(run="r1", step="align", attempt=1, **more):
+    return {"run": run, "step": step, "attempt": attempt, **more}
+
+
+def begin(node, **which):
+    assert node.reserve("north_bank", body(**which)) == {"busy": False, "rounds": []}
+    node.start("north_bank", body(**which, resume=None, deadline_seconds=100))
+
+
+def test_an_attempt_from_reservation_to_success(node):
+    begin(node)
+    assert node.watch("north_bank", body())["state"] == RUNNING
+    node.worker.listener({"event": "progress", "job": "r1/align/1", "done": 3, "total": 9, "unit": "round"})
+    assert node.watch("north_bank", body())["progress"] == {"done": 3, "total": 9, "unit": "round"}
+    node.worker.end(**DONE)
+    seen = node.watch("north_bank", body())
+    assert (seen["state"], seen["rows"], seen["error"]) == (SUCCEEDED, 3, None)
+    assert "outputs" not in seen  # digests of a party's data are its own
+    assert node.worker.tasks[0]["party"] == "bureau"
+
+
+def test_one_reservation_at_a_time_and_asking_again_renews(node):
+    assert not node.reserve("north_bank", body())["busy"]
+    assert not node.reserve("north_bank", body())["busy"]
+    assert node.reserve("north_bank", body(run="r2"))["busy"]
+
+
+def test_a_reservation_that_is_not_renewed_lapses(node, monkeypatch):
+    node.reserve("north_bank", body())
+    monkeypatch.setattr(module, "RESERVE_SECONDS", -1.0)
+    node.sweep()
+    assert not node.reserve("north_bank", body(run="r2"))["busy"]
+    assert node.get("r1", "align", 1).state == FAILED
+
+
+def test_nothing_starts_without_a_reservation(node):
+    with pytest.raises(StateError, match="not reserved"):
+        node.start("north_bank", body(resume=None, deadline_seconds=1))
+
+
+def test_only_the_initiator_of_the_run_may_ask(node):
+    for method in (node.reserve, node.watch):
+        with pytest.raises(ConsentError, match="only the initiator"):
+            method("south_bank", body())
+    begin(node)
+    node.stop("south_bank", body(error=Cancelled("no").to_wire()))
+    assert node.worker.cancelled is None
+
+
+def test_starting_twice_runs_once(node):
+    begin(node)
+    node.start("north_bank", body(resume=None, deadline_seconds=100))
+    assert len(node.worker.tasks) == 1
+
+
+def test_a_number_that_was_here_before_is_refused(node):
+    begin(node, attempt=2)
+    node.worker.end(**DONE)
+    for attempt in (1, 2):
+        with pytest.raises(StateError, match="here before"):
+            node.reserve("north_bank", body(attempt=attempt))
+
+
+def test_a_later_attempt_ends_an_earlier_one_and_waits_for_its_worker(node):
+    begin(node)
+    assert node.reserve("north_bank", body(attempt=2))["busy"]
+    assert isinstance(node.worker.cancelled, Cancelled)
+    node.worker.end(event="failed", error=node.worker.cancelled.to_wire())
+    assert node.get("r1", "align", 1).state == CANCELLED
+    assert not node.reserve("north_bank", body(attempt=2))["busy"]
+
+
+def test_the_error_of_another_party_is_the_one_that_is_kept(node):
+    begin(node)
+    node.stop("north_bank", body(error=DataError("too few", party="south_bank").to_wire()))
+    node.worker.end(event="failed", error=PeerError("whatever the worker says now").to_wire())
+    row = node.get("r1", "align", 1)
+    assert (row.state, row.error["code"], row.error["party"]) == (FAILED, 40, "south_bank")
+
+
+def test_messages_are_for_live_attempts_alone(node):
+    with pytest.raises(StateError):
+        node.task("r1", "align", 1)
+    node.reserve("north_bank", body())
+    assert node.task("r1", "align", 1).component == "align_rsa"
+    node.start("north_bank", body(resume=None, deadline_seconds=100))
+    node.stop("north_bank", body(error=Cancelled("stopped").to_wire()))
+    with pytest.raises(Cancelled):
+        node.task("r1", "align", 1)
+
+
+def test_an_attempt_that_its_initiator_forgot_is_stopped(node, monkeypatch):
+    begin(node)
+    node.sweep()
+    assert node.worker.cancelled is None
+    monkeypatch.setattr(module, "LEASE_SECONDS", -1.0)
+    node.sweep()
+    assert isinstance(node.worker.cancelled, DeadlinePassed)
+    assert "north_bank has not asked" in node.worker.cancelled.what
+
+
+def test_an_attempt_ends_at_its_deadline(node):
+    node.reserve("north_bank", body())
+    node.start("north_bank", body(resume=None, deadline_seconds=-1))
+    node.sweep()
+    assert isinstance(node.worker.cancelled, DeadlinePassed)
+
+
+def test_a_step_without_a_role_for_this_party_is_refused(node):
+    with node.database.write() as session:
+        session.execute(update(Run).values(text=SMALL.replace("sender: [bureau]", "sender: [south_bank]")))
+    with pytest.raises(ConsentError, match="no role"):
+        node.reserve("north_bank", body())
+    with pytest.raises(ConsentError, match="no such step"):
+        node.reserve("north_bank", body(step="train"))
+
+
+def test_an_agreed_checkpoint_must_be_here(node):
+    node.reserve("north_bank", body())
+    with pytest.raises(StateError, match="checkpoint"):
+        node.start("north_bank", body(resume=4, deadline_seconds=1))
+
+
+def test_a_restart_marks_what_was_going_on_as_failed_and_retryable(node):
+    begin(node)
+    again = node.remake()
+    row = again.get("r1", "align", 1)
+    assert (row.state, row.error["code"]) == (FAILED, 30)
+    assert not again.reserve("north_bank", body(attempt=2))["busy"]
