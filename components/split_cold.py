@@ -7,7 +7,7 @@ equal size); all their other ratings are test. Of everybody else's ratings a sha
 
 Cold people are drawn among those with more ratings than the largest of `cold_ratings`, so that each has a test rating
 and exactly the training ratings that its group says. Rows are put into canonical order before a draw; draws are public
-choices (protocols.md §0). Ratings of people who are not aligned are left out, and counted.
+choices. Ratings of people who are not aligned are left out, and counted.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every data_holder splits its own rows; nothing crosses. Rows are put into canonical order (by person, then item) before
 the draw, so the split depends on the run seed and on the set of ratings, not on the order of a file. The draw is a
-public choice (protocols.md §0). Items are the whole catalogue sorted by id, the same at every party; people are the
+public choice. Items are the whole catalogue sorted by id, the same at every party; people are the
 party's own, sorted by id: a position in `users` and `items` is the index of the ratings.
 """
 

@@ -98,7 +98,9 @@ def test_the_bureau_writes_ids_in_another_form(prepared: tuple[Path, dict]) -> N
     raw = {party: set(table(folder, party, name)["user_id"].to_pylist()) for party, name in
            (("north_bank", "half_ratings"), ("bureau", "people"))}  # fmt: skip
     spelled = manifest["files"]["bureau/people"]["spelled"]
-    assert len(raw["north_bank"] & raw["bureau"]) < 0.3 * manifest["people"]
+    assert (
+        len(raw["north_bank"] & raw["bureau"]) < 0.5 * manifest["people"]
+    )  # what a join without a normal form would find
     assert all(spelled[f"user_id.{form}"] > 20 for form in ("bare", "zeros", "blanks", "wide", "lower"))
 
 
