@@ -12,16 +12,16 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from base.errors import AccordError, EnvironmentMissing
-from demo.airflow_home import ROOT, AirflowHome, connection_to
+from demo.airflow_home import ROOT, AirflowHome
 from demo.airflow_rest import AirflowRest
-from demo.consortium import Consortium
-from demo.data import prepare
+from demo.harness import Demo
 
 # The log servers would listen on every address of the machine; the API server reads the files itself.
 PROCESSES = {
@@ -126,27 +126,18 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def ready(consortium: Consortium, source: str = "movielens", seed: int = 20261130) -> None:
-    """Lay out the demo's node directories, with raw data (once) and the signed accord."""
-    parties = consortium.root / "parties"
-    if not (parties / "manifest.json").exists():
-        prepare(source, parties, seed, ROOT / "var" / "cache")
-    consortium.lay_out()
-    consortium.sign()
-
-
 def main() -> int:
     """Serve the demo until somebody presses Ctrl-C; the exit code is that of the error, if there is one."""
     console = Console()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    consortium = Consortium(ROOT / "var" / "demo")
+    demo = Demo()
     try:
         require_port(port := int(os.environ.get("AIRFLOW_PORT", "8080")))
-        ready(consortium)
-        home = AirflowHome(ROOT / "var" / "airflow" / "home", connection_to(consortium.home("north_bank")), port=port)
-        with consortium, Airflow(home) as airflow:
-            for pipeline in sorted((ROOT / "conf" / "pipelines").glob("*.yaml")):
-                consortium.approve(pipeline)
+        if not demo.root.exists():
+            demo.prepare(console.print)
+        with demo.consortium as consortium, Airflow(replace(demo.airflow(), port=port)) as airflow:
+            for pipeline in demo.pipelines:
+                consortium.approve(demo.file(pipeline))
             console.print(f"Airflow of north_bank: {airflow.rest.url}   (Ctrl-C stops it and the nodes)")
             while True:
                 airflow.check()

@@ -21,19 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from base.errors import EnvironmentMissing
-from runtime.party import Home
 
 ROOT = Path(__file__).resolve().parents[1]
 DATABASE = "airflow.db"
-
-
-def connection_to(node: Home) -> dict[str, Any]:
-    """Return the connection of an organisation's Airflow to its own node, with the certificate made for it."""
-    host, _, port = node.conf.advertise.rpartition(":")
-    keys, name = node.path("keys"), f"{node.party}.airflow"
-    paths = {"ca": keys / "ca.crt", "cert": keys / "clients" / f"{name}.crt", "key": keys / "clients" / f"{name}.key"}
-    extra = {"party": node.party, **{field: str(path) for field, path in paths.items()}}
-    return {"host": host, "port": int(port), "extra": extra}
 
 
 @dataclass(frozen=True)
