@@ -20,10 +20,11 @@ def compare(consortium: Consortium, spec: PipelineSpec, metrics: Mapping[str, An
     parties = consortium.root / "parties"
     if "label_holder" in spec.roles:
         secret = party_secret(consortium.directory(spec.roles["receiver"][0]) / "keys")
-        found = {**metrics, **pooled.cold(parties, spec, secret, seed)}
+        own = pooled.cold(parties, spec, secret, seed)
     else:
-        federated = {f"federated.{name}": value for name, value in metrics.items() if name.endswith(".rmse")}
-        found = {**federated, **pooled.horizontal(parties, spec, seed)}
+        own = pooled.horizontal(parties, spec, seed)
+    # Where the run has an arm of the same name (each bank's own biases), the harness's is the stronger baseline.
+    found = {**metrics, **own}
     arms: Arms = {}
     for name, value in found.items():
         if name.endswith(".rmse") and name.count(".") == 2:

@@ -90,7 +90,8 @@ def _say(at: Demo, document: dict[str, Any]) -> None:
             table.add_row(part, *(f"{values[arm]:.4f}" if arm in values else "" for arm in arms))
         out.print(table)
         sent = sum(row["bytes"] for row in report["messages"])
-        out.print(f"  model  {next(iter(report['model'].values()))}", markup=False)
+        digests = {digest for digest in report["model"].values() if digest}
+        out.print(f"  model  {', '.join(digests)}", markup=False)
         out.print(
             f"  sent   {size(sent)} in {sum(row['messages'] for row in report['messages'])} messages", markup=False
         )

@@ -82,7 +82,8 @@ class Demo:
         initiator = found[load(self.file(pipeline)).spec.initiator]
         return {
             "run": run,
-            "status": initiator["state"],
+            "status": "succeeded" if initiator["state"] == "closed" else initiator["state"],
+            "aligned": initiator["steps"]["align"]["rows"] if "align" in initiator["steps"] else None,
             "seconds": {step: entry["seconds"] for step, entry in initiator["steps"].items()},
             "task_seconds": {step: task["seconds"] for step, task in tasks.items()},
             "rows": {step: entry["rows"] for step, entry in initiator["steps"].items()},
