@@ -1,0 +1,162 @@
+"""Attacks see what an adversary sees; here that is every party's vector of every round, before anyone protects it."""
+
+import importlib.util
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from base.canonical import digest
+from components import horizontal_mf
+from components.contract import require
+from crypto.packing import Lanes
+from runtime.randomness import Randomness
+
+_spec = importlib.util.spec_from_file_location(
+    "component_threads", Path(__file__).parents[1] / "components" / "conftest.py"
+)
+_module = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+threads = _module.threads  # the parties of the component tests, with their real keys and channels
+
+
+@dataclass
+class Rounds:
+    """What horizontal training showed: models (party -> arrays) and per round what went in and came out."""
+
+    seed: int
+    params: horizontal_mf.HorizontalMfParams
+    items: int
+    models: dict = field(default_factory=dict)
+    vectors: list = field(default_factory=list)  # round -> {party: its vector in fixed point}
+    before: list = field(default_factory=list)  # round -> V that everyone started from, rows of the round
+    rows: list = field(default_factory=list)  # round -> the rows that the round is about
+
+    @property
+    def lanes(self):
+        return Lanes(self.params.lane, self.params.fraction, len(self.models))
+
+    def change(self, t, parties):
+        """Return (Σ w·ΔV over `parties` (rows, k+1), Σ w (rows,)) of a round."""
+        total = sum(self.vectors[t][party] for party in parties)
+        weighted, digits = np.split(total, [self.before[t].size])
+        W = horizontal_mf.from_digits(np.rint(np.ldexp(digits, self.lanes.fraction)).astype(int), self.lanes.limit + 1)
+        return weighted.reshape(self.before[t].shape), W
+
+    def start(self, party, users, private=True):
+        """Return P_0 of a party: from its secret, or as the run seed alone would give it."""
+        streams = Randomness(self.seed, "attack/train", party.encode() * 8)
+        rng = streams.private("P") if private else streams.shared(f"{party}/P")
+        return rng.normal(0, self.params.start_deviation, (users, self.params.embedding_size))
+
+    def replay(self):
+        """Follow the public state as every key holder can: from the shared start and the totals."""
+        streams = Randomness(self.seed, "attack/train", b"")
+        shape = (self.items, self.params.embedding_size)
+        V = np.column_stack([np.zeros(self.items), streams.shared("Q").normal(0, self.params.start_deviation, shape)])
+        W = np.ones(self.items, int)
+        for vectors in self.vectors:
+            rows = np.flatnonzero(W > 0)
+            self.rows.append(rows)
+            self.before.append(V[rows].copy())
+            V[rows], W[rows] = horizontal_mf.decode(sum(vectors.values()), V[rows], self.lanes)
+
+
+class _Context:
+    """A context without a channel: `horizontal_mf.train` gets its total from the harness."""
+
+    def __init__(self, party, parties, inputs, seed, shared_start):
+        self.party, self.inputs, self.checkpoint, self._parties = party, inputs, self, parties
+        self._streams, self._shared_start = Randomness(seed, "attack/train", party.encode() * 8), shared_start
+
+    def parties(self, role):
+        return self._parties
+
+    def resume(self):
+        return None
+
+    def save(self, round_number, state):
+        pass
+
+    def shared_rng(self, name):
+        return self._streams.shared(name)
+
+    def private_rng(self, name):
+        return self._streams.shared(f"{self.party}/{name}") if self._shared_start else self._streams.private(name)
+
+    def metric(self, name, value, round_number=None):
+        pass
+
+    def progress(self, done, total, unit):
+        pass
+
+    def require(self, condition, what, *, expected, found, remedy=""):
+        require(condition, what, expected=expected, found=found, where=self.party)
+
+
+@pytest.fixture(scope="session")
+def watched():
+    """`watched(banks, items, params, seed)` trains (user, item, rating) of each bank in the open and returns `Rounds`.
+
+    `shared_start` draws what should be private from the run seed instead.
+    """
+
+    def run(banks, items, params, seed=1, shared_start=False):
+        parties = tuple(sorted(banks))
+        seen, barrier, lock = Rounds(seed, params, items), threading.Barrier(len(parties)), threading.Lock()
+        catalogue = [f"{i:05}" for i in range(items)]
+        mean = float(np.mean(np.concatenate([rating for _, _, rating in banks.values()])))
+        statistics = {"mean": mean, "catalogue": digest(catalogue)}
+
+        def one(party):
+            user, item, rating = banks[party]
+            train = {"user": user.astype(np.int32), "item": item.astype(np.int32), "rating": rating.astype(np.float32)}
+            people = pa.table({"user_id": [str(u) for u in range(int(user.max()) + 1)]})
+            tables = {"train": pa.table(train), "users": people, "items": pa.table({"item_id": catalogue})}
+            ctx = _Context(party, parties, {"ratings": tables, "statistics": statistics}, seed, shared_start)
+
+            def total(values, lanes, t, bound, name):
+                with lock:
+                    while len(seen.vectors) <= t:
+                        seen.vectors.append({})
+                    seen.vectors[t][party] = np.ldexp(lanes.quantise(values).astype(float), -lanes.fraction)
+                barrier.wait(timeout=120)
+                return sum(seen.vectors[t][p] for p in parties)
+
+            try:
+                own = horizontal_mf.load(ctx, params)
+                seen.models[party] = horizontal_mf.train(ctx, params, own, total)["model"]
+            except Exception:
+                barrier.abort()  # or the others would wait
+                raise
+
+        with ThreadPoolExecutor(len(parties)) as pool:
+            list(pool.map(one, parties))
+        seen.replay()
+        return seen
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def movielens(accord_data):
+    """MovieLens-100K as (user, item, rating), users and items from 0."""
+    rows = np.loadtxt(accord_data / "ml-100k" / "u.data.gz", dtype=int)
+    return rows[:, 0] - 1, rows[:, 1] - 1, rows[:, 2].astype(float)
+
+
+@pytest.fixture(scope="session")
+def three_banks(movielens):
+    """MovieLens-100K as the ratings of three banks: {party: (user of that bank from 0, item, rating)}."""
+    user, item, rating = movielens
+    bank = np.random.default_rng(7).permutation(np.arange(user.max() + 1) % 3)
+    found = {}
+    for n, party in enumerate(("east", "north", "south")):
+        mine = bank[user] == n
+        own = np.unique(user[mine])
+        found[party] = (np.searchsorted(own, user[mine]), item[mine], rating[mine])
+    return found
