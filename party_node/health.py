@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import shutil
 import socket
@@ -71,10 +72,12 @@ def _python() -> Finding:
 
 
 def _java() -> Finding:
-    remedy = "install a JRE 17 (Debian: apt install openjdk-17-jre-headless)"
-    if shutil.which("java") is None:
+    remedy = "install a JRE 17 (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME to one"
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    if java is None:
         return Finding("Java 17", False, "no java", remedy)
-    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False, timeout=30).stderr
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30).stderr
     version = re.search(r'version "(\d+)', said)
     return Finding("Java 17", bool(version and int(version[1]) >= 17), version[1] if version else "unknown", remedy)
 
