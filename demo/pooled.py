@@ -38,7 +38,7 @@ def horizontal(parties: Path, spec: PipelineSpec, seed: int | None = None) -> di
         banks.append(step.run(split_ratings.COMPONENT, "data_holder")["ratings"])
     params = HorizontalMfParams.model_validate(dict(spec.steps["train"].params))
     own = [Arms(bank, params, np.random.default_rng([seed, j])) for j, bank in enumerate(banks)]
-    whole = Arms(_union(banks), params, np.random.default_rng([seed, len(banks)]))
+    whole = Arms(union(banks), params, np.random.default_rng([seed, len(banks)]))
     nothing, shape = np.zeros((whole.shape[1], 0)), whole.shape
     models = {
         "pooled": whole.tuned(),
@@ -121,7 +121,7 @@ def _columns(table: pa.Table) -> mf.Ratings:
     return mf.Ratings(user, item, rating.astype(np.float64))
 
 
-def _union(banks: list[Tables]) -> Tables:
+def union(banks: list[Tables]) -> Tables:
     """Return the tables of all banks as one owner's: other customers, the same items."""
     first = np.cumsum([0, *(bank["users"].num_rows for bank in banks)])
     joined = {"users": pa.concat_tables([bank["users"] for bank in banks]), "items": banks[0]["items"]}

@@ -5,8 +5,9 @@ Koren, Bell, Volinsky (2009), "Matrix Factorization Techniques for Recommender S
     r̂_ui = μ + b_u + b_i + p_uᵀ q_i
     min Σ (r_ui − r̂_ui)² + λ (‖p_u‖² + ‖q_i‖² + b_u² + b_i²)
 
-A batch adds the steps of its ratings, all taken at the values from before the batch, so the learning rate is the one of
-plain SGD and does not depend on the batch size. The same order of ratings gives the same bits.
+A batch adds the steps of its ratings, all taken at the values from before the batch, so the learning rate η is the one
+of plain SGD and does not depend on the batch size. A row with more than 1/(2η) ratings in a batch takes smaller steps,
+or a busy row would run away. The same order of ratings gives the same bits.
 
     Q (I, k), b_i (I,)   item side, shared between parties in horizontal training
     P (U, k), b_u (U,)   user side, never leaves its party
@@ -88,12 +89,12 @@ def epoch(
         p, q, b_u, b_i = model.P[u], model.Q[i], model.b_user[u], model.b_item[i]
         e = batch.rating - (model.mu + b_u + b_i + np.einsum("nk,nk->n", p, q))
         squared += float(e @ e)
-        to_user, to_item = _adder(u, len(model.P)), _adder(i, len(model.Q))
+        to_user, to_item = _adder(u, len(model.P), learning_rate), _adder(i, len(model.Q), learning_rate)
         λ_i = λ_item[i]
-        model.P += learning_rate * to_user(e[:, None] * q - reg * p)
-        model.b_user += learning_rate * to_user(e - reg * b_u)
-        model.Q += learning_rate * to_item(e[:, None] * p - λ_i[:, None] * q)
-        model.b_item += learning_rate * to_item(e - λ_i * b_i)
+        model.P += to_user(e[:, None] * q - reg * p)
+        model.b_user += to_user(e - reg * b_u)
+        model.Q += to_item(e[:, None] * p - λ_i[:, None] * q)
+        model.b_item += to_item(e - λ_i * b_i)
     return squared / max(len(order), 1)
 
 
@@ -116,13 +117,14 @@ def fit_biases(data: Ratings, mu: float, shape: tuple[int, int], ridge: float = 
 
 
 def shrunken_means(rows: Ints, values: Floats, size: int, ridge: float, centre: float = 0.0) -> Floats:
-    """Return each row's mean (size,), pulled to `centre` as by `ridge` values there; `centre` where there is no value."""
+    """Return each row's mean (size,), pulled to `centre` as by `ridge` values there; `centre` where it has none."""
     count = np.bincount(rows, minlength=size)
     return np.asarray((np.bincount(rows, values, minlength=size) + ridge * centre) / np.maximum(count + ridge, 1e-12))
 
 
-def _adder(rows: Ints, size: int) -> Callable[[Floats], Floats]:
-    """Return f(values (n,) or (n, k)) = sum of each row's values, (size,) or (size, k): a sparse product, in order."""
+def _adder(rows: Ints, size: int, learning_rate: float) -> Callable[[Floats], Floats]:
+    """Return f(steps (n,) or (n, k)) = η·Σ of each row's steps, (size,) or (size, k): a sparse product, in order."""
     n = len(rows)
-    matrix = sparse.csc_matrix((np.ones(n), rows, np.arange(n + 1)), shape=(size, n))
-    return lambda values: np.asarray(matrix @ values)
+    η = np.minimum(learning_rate, 0.5 / np.maximum(np.bincount(rows, minlength=size), 1))
+    matrix = sparse.csc_matrix((η[rows], rows, np.arange(n + 1)), shape=(size, n))
+    return lambda steps: np.asarray(matrix @ steps)

@@ -130,6 +130,8 @@ def watched():
             try:
                 own = horizontal_mf.load(ctx, params)
                 seen.models[party] = horizontal_mf.train(ctx, params, own, total)["model"]
+            except threading.BrokenBarrierError:
+                return  # another party has failed, and its error is the one to see
             except Exception:
                 barrier.abort()  # or the others would wait
                 raise

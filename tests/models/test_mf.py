@@ -53,6 +53,15 @@ def test_a_batch_adds_the_steps_of_its_ratings():
     np.testing.assert_allclose(batched.b_user, b_user, atol=1e-12)
 
 
+def test_a_busy_row_does_not_run_away():
+    rng = np.random.default_rng(0)
+    busy = mf.Ratings(np.zeros(700, np.int32), np.arange(700, dtype=np.int32), rng.integers(1, 6, 700).astype(float))
+    model = fresh(users=1, items=700, k=8)
+    errors = [mf.epoch(model, busy, np.arange(700), 0.05, 0.1, batch_size=1000) for _ in range(50)]
+    assert errors[-1] < errors[0]
+    assert np.isfinite(model.Q).all()
+
+
 def test_the_same_order_gives_the_same_bits_and_it_learns():
     data, models = small(), [fresh(), fresh()]
     for model in models:
