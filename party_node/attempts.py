@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import structlog
 from sqlalchemy import func, select, update
 
 from base.errors import AccordError, Cancelled, ConsentError, DeadlinePassed, PeerError, StateError, from_wire
@@ -25,11 +26,13 @@ from party_node.supervisor import Supervisor
 from runtime.checkpoint import FileCheckpoint
 from runtime.execute import StepTask
 from runtime.party import Home
+from transport.inbox import DirectoryInbox
 
 RESERVE_SECONDS = 20.0  # a reservation that is not renewed lapses
 LEASE_SECONDS = 60.0  # an attempt that its initiator has not watched for so long is stopped
 RESERVED, RUNNING = "reserved", "running"
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
+log = structlog.get_logger()
 ENDED = (SUCCEEDED, FAILED, CANCELLED)
 
 
@@ -49,9 +52,18 @@ class Live:
 class Attempts:
     """The attempts of one party and the one worker that runs them."""
 
-    def __init__(self, home: Home, database: Database, runs: Runs, ledger: SqlLedgerStore, worker: Supervisor) -> None:
+    def __init__(
+        self,
+        home: Home,
+        database: Database,
+        runs: Runs,
+        ledger: SqlLedgerStore,
+        inbox: DirectoryInbox,
+        worker: Supervisor,
+    ) -> None:
         """Attempts that were going on when the node died have failed."""
         self._home, self._database, self._runs, self._ledger, self._worker = home, database, runs, ledger, worker
+        self._inbox = inbox
         self._lock = threading.RLock()
         self._live: dict[str, Live] = {}
         error = PeerError("the node was restarted in the middle of the step", party=home.party)
@@ -93,6 +105,7 @@ class Attempts:
                 live.started = live.seen = time.monotonic()
                 live.deadline = live.started + float(body["deadline_seconds"])
                 self._update(live.task, state=RUNNING, started=time.time())
+                log.info("attempt has started", job=_job(live.task), resume=resume)
                 try:
                     self._worker.run(_job(live.task), {"task": {**asdict(live.task), "resume": resume}}, self._hear)
                 except AccordError as error:
@@ -264,6 +277,8 @@ class Attempts:
         document = error.to_wire() if error else None
         self._update(live.task, state=state, error=document, ended=time.time(), progress=live.progress, **found)
         del self._live[job]
+        self._inbox.forget(live.task.run, live.task.step, live.task.attempt)
+        log.info("attempt has ended", job=job, state=state, error=document)
 
     def _update(self, task: StepTask, **values: Any) -> None:
         with self._database.write() as session:

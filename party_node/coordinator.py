@@ -24,6 +24,7 @@ from party_node.runs import Runs
 from pipelines.plan import RunPlan
 
 POLL_SECONDS = 0.2
+STOPPING_SECONDS = 3.0  # how long a failed attempt waits for the other parties to stop, to show it
 UNREACHABLE_SECONDS = 10.0  # how long a peer may be away while a step runs
 log = structlog.get_logger()
 
@@ -160,9 +161,21 @@ class Coordinator:
     def _fail(
         self, parties: Iterable[str], attempt: Mapping[str, Any], error: AccordError, tell: Callable[..., None]
     ) -> AccordError:
-        """Stop the attempt everywhere with this error and show where each party stands."""
+        """Stop the attempt everywhere with this error, and show where each party stands then."""
         self._tell_all(parties, "peer.stop", {**attempt, "error": error.to_wire()})
+        until = time.monotonic() + STOPPING_SECONDS
+        states = {party: self._last_state(party, attempt) for party in parties}
+        while time.monotonic() < until and any(state["state"] not in ENDED for state in states.values()):
+            time.sleep(POLL_SECONDS)
+            states = {party: self._last_state(party, attempt) for party in parties}
+        tell(parties=states)
         return error
+
+    def _last_state(self, party: str, attempt: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self._peers.ask(party, "peer.watch", attempt, seconds=5.0)
+        except AccordError as error:
+            return {"state": FAILED, "progress": None, "error": error.to_wire()}
 
     def _tell_all(self, parties: Iterable[str], method: str, body: Mapping[str, Any]) -> None:
         """Tell every party that can be reached; the others find out by their lease."""

@@ -27,6 +27,7 @@ from base.canonical import canonical_bytes
 from base.errors import EnvironmentMissing, PeerForeign
 from base.files import write_whole
 from crypto.node_keys import FILES, NodeKeys, NodePublicKeys
+from runtime.keys import party_secret
 
 CLIENTS = ("airflow", "cli", "approver", "operator")
 LOCAL_HOSTS = ("localhost", "127.0.0.1")
@@ -99,11 +100,12 @@ def provision(home: Path, party: str, ca: Path, hosts: Sequence[str] = ()) -> No
 
 
 def make_node_keys(home: Path) -> NodePublicKeys:
-    """Make the node's signing and agreement keys unless they exist; return the public halves."""
+    """Make the node's signing and agreement keys and its party secret unless they exist; return the public halves."""
     folder = home / "keys"
     (folder / "clients").mkdir(parents=True, exist_ok=True, mode=0o700)
     for private in (home, folder):  # the database and the store are nobody else's business either
         private.chmod(0o700)
+    party_secret(folder)
     if not all((folder / name).exists() for name in FILES):
         NodeKeys.generate().save(folder)
     public = NodeKeys.load(folder).public

@@ -62,7 +62,7 @@ class Node:
         inbox.sweep()
         self._worker = Supervisor(home.root, home.party)
         self._runs = Runs(home, self._database, accords, ledger)
-        self._attempts = Attempts(home, self._database, self._runs, entries, self._worker)
+        self._attempts = Attempts(home, self._database, self._runs, entries, inbox, self._worker)
         self._peers = Peers(home, accords, self._local)
         self._reports = Reports(home, self._database, self._runs, ledger, entries)
         coordinator = Coordinator(home.party, self._database, self._runs, self._peers)

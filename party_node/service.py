@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 from pyarrow import flight
 
-from base.errors import AccordError, MessageRefused, WireVersionMismatch
+from base.errors import AccordError, ConsentError, MessageRefused, WireVersionMismatch
 from party_node.peers import bound
 from party_node.policy import METHODS, Caller, authorise
 from runtime.party import Home
@@ -64,6 +64,15 @@ class NodeService(flight.FlightServerBase):  # type: ignore[misc]
         """Take one message of a peer."""
         authorise_peer(self._home, context.peer_identity().decode(errors="replace"))
         self._receiver.do_put(context, descriptor, reader, writer)
+
+    @shielded
+    def _refuse(self, *_: Any) -> None:
+        """Refuse every other kind of call that Flight knows."""
+        raise ConsentError(
+            "a node answers no such call", expected="an action or a message", found="another Flight call"
+        )
+
+    list_flights = list_actions = get_flight_info = get_schema = do_get = do_exchange = _refuse
 
     def _answer(self, context: flight.ServerCallContext, name: str, action: flight.Action) -> bytes:
         who = authorise(self._home.conf, name, action.type)

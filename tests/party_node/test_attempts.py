@@ -11,6 +11,8 @@ from party_node.attempts import CANCELLED, FAILED, RUNNING, SUCCEEDED, Attempts
 from party_node.database import Database, Run
 from party_node.ledger_store import SqlLedgerStore
 from party_node.runs import Runs
+from transport.inbox import DirectoryInbox
+from transport.message import MessageKey
 
 SMALL = Path(__file__).with_name("small.yaml").read_text(encoding="utf-8")
 DONE = {"event": "done", "outputs": {"alignment": "d"}, "metrics": {"ids": 3.0}, "rows": 3, "tracking": "m"}
@@ -68,8 +70,12 @@ def node(organisations):
             )
     worker = HandWorker()
     runs = OpenRuns(home, database, None, None)
-    found = Attempts(home, database, runs, SqlLedgerStore(database), worker)
-    found.worker, found.remake = worker, lambda: Attempts(home, database, runs, SqlLedgerStore(database), worker)
+
+    def make():
+        return Attempts(home, database, runs, SqlLedgerStore(database), DirectoryInbox(home.path("inbox")), worker)
+
+    found = make()
+    found.worker, found.remake = worker, make
     found.database = database
     return found
 
@@ -203,3 +209,11 @@ def test_a_restart_marks_what_was_going_on_as_failed_and_retryable(node):
     row = again.get("r1", "align", 1)
     assert (row.state, row.error["code"]) == (FAILED, 30)
     assert not again.reserve("north_bank", body(attempt=2))["busy"]
+
+
+def test_what_came_for_an_attempt_is_forgotten_when_it_ends(node):
+    begin(node)
+    key = MessageKey("r1", "align", 1, "tags", "north_bank", "bureau", 0)
+    node._inbox.put(key, b"sealed")
+    node.worker.end(**DONE)
+    assert node._inbox.get(key, 0) is None

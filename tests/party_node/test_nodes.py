@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pytest
 
 from base.errors import (
@@ -25,6 +26,7 @@ from base.errors import (
 )  # fmt: skip
 from party_node import launch
 from party_node.client import NodeClient
+from party_node.database import Attempt, Database
 from party_node.driver import run_steps
 from party_node.identity import provision
 from party_node.policy import METHODS
@@ -46,6 +48,11 @@ def run(consortium, steps=STEPS, text=SMALL, key=None):
 def refusals(consortium, party):
     with consortium.client(party, "operator") as client:
         return client.call("node")["refused"]
+
+
+def attempt_error(home, name, attempt):
+    with Database(home.url(home.conf.database)).read() as session:
+        return session.get_one(Attempt, (name, "align", attempt)).error
 
 
 def cli(consortium, *arguments):
@@ -147,6 +154,36 @@ def test_a_peer_without_a_token_is_refused_everything(nodes):
                     client.call(method, {"wire": 1, "run": "r"})
 
 
+def test_no_other_call_of_flight_is_answered(nodes):
+    from pyarrow import flight
+
+    home = nodes.home("north_bank")
+    keys = home.path("keys")
+    host, name = home.conf.listen, "north_bank.operator"
+    client = flight.FlightClient(
+        f"grpc+tls://{host}",
+        tls_root_certs=(keys / "ca.crt").read_bytes(),
+        cert_chain=(keys / "clients" / f"{name}.crt").read_bytes(),
+        private_key=(keys / "clients" / f"{name}.key").read_bytes(),
+        override_hostname="north_bank",
+    )
+    descriptor = flight.FlightDescriptor.for_command(b"{}")
+    calls = [
+        lambda: list(client.list_flights()),
+        lambda: list(client.list_actions()),
+        lambda: client.get_flight_info(descriptor),
+        lambda: client.get_schema(descriptor),
+        lambda: client.do_get(flight.Ticket(b"x")).read_all(),
+        lambda: client.do_put(descriptor, pa.schema([]))[0].close(),
+        lambda: client.do_exchange(descriptor)[1].read_all(),
+    ]
+    for call in calls:
+        with pytest.raises((flight.FlightError, pa.ArrowException, NotImplementedError)) as error:
+            call()
+        assert "Traceback" not in str(error.value)
+    client.close()
+
+
 @pytest.mark.parametrize("body", [{}, {"job": 5}, {"job": None}])
 def test_a_malformed_call_gets_an_error_without_a_traceback(nodes, body):
     with nodes.client("north_bank", "cli") as client, pytest.raises((MessageRefused, StateError)) as error:
@@ -171,11 +208,13 @@ def test_a_killed_worker_fails_the_attempt_and_the_next_one_has_a_fresh_worker(n
         with pytest.raises(AccordError, match="worker process ended") as error:
             run_steps(client, slow, FILE, STEPS, key, seed=None, watch=watch)
         assert (error.value.party, error.value.code, error.value.found) == ("bureau", 30, "SIGKILL")
+        first = error.value.to_wire()
         name = run_steps(client, slow, FILE, STEPS, key, seed=None, watch=lambda status: None)
         assert client.call("report", {"run": name})["steps"]["align"]["attempt"] == 2
     with nodes.client("bureau") as client:
         assert client.call("report", {"run": name})["steps"]["align"]["attempt"] == 2
-    assert refusals(nodes, "bureau") is not None
+    for party in ("north_bank", "bureau"):  # the same error stands at every party
+        assert attempt_error(nodes.home(party), name, 1) == first
 
 
 def test_two_runs_at_once_do_not_wait_for_each_other_for_ever(nodes):
