@@ -7,13 +7,12 @@ The parties' secrets come from their home directories, so a simulation ends with
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from base.errors import AccordError, Cancelled
 from components.registry import component
@@ -31,7 +30,13 @@ from transport.ledger import Ledger, MemoryLedgerStore
 from transport.memory import MemoryExchange, MemoryInbox
 
 RUN = "simulation"
-Wrap = Callable[[str, Carrier], Carrier]
+
+
+class Exchange(Protocol):
+    """Joins the doors of the parties: in memory by default; a test joins them over mutual TLS."""
+
+    def join(self, door: Door) -> Carrier:
+        """Add a party by its door and return its carrier."""
 
 
 @dataclass
@@ -87,33 +92,29 @@ def simulate(
     *,
     seed: int | None = None,
     until: str | None = None,
-    wrap: Wrap = lambda party, carrier: carrier,
+    exchange: Exchange | None = None,
     progress: Callable[[str, str, int, int, str], None] = lambda step, party, done, total, unit: None,
 ) -> Simulation:
-    """Run the steps in order (to `until`, included) and return what they left.
-
-    `wrap` may put a carrier of a party's own around its carrier: to see what leaves the party before TLS.
-    """
+    """Run the steps in order (to `until`, included) and return what they left."""
     accord.verify(datetime.now(UTC).date())
     accord.admit(spec)
     for name, step in spec.steps.items():
         parse_params(component(step.component), step.params, f"step {name}")
     run_seed = spec.seed if seed is None else seed
-    with _one_spark(homes[spec.initiator]) as spark:
-        simulation = Simulation(_parties(spec, accord, homes, store_root, spark, wrap))
-        for name in spec.steps:
-            started = time.monotonic()
-            simulation.outputs[name] = _step(spec, name, run_seed, simulation, progress)
-            simulation.seconds[name] = time.monotonic() - started
-            if name == until:
-                break
+    spark = homes[spec.initiator].conf.spark
+    simulation = Simulation(
+        _parties(
+            spec, accord, homes, store_root,
+            lambda: spark_session.session(spark.master, spark.options), exchange or MemoryExchange(),
+        )
+    )  # fmt: skip
+    for name in spec.steps:
+        started = time.monotonic()
+        simulation.outputs[name] = _step(spec, name, run_seed, simulation, progress)
+        simulation.seconds[name] = time.monotonic() - started
+        if name == until:
+            break
     return simulation
-
-
-@contextmanager
-def _one_spark(home: Home) -> Iterator[Callable[[], Any]]:
-    """All parties share one session, made on first use."""
-    yield lambda: spark_session.session(home.conf.spark.master, home.conf.spark.options)
 
 
 def _parties(
@@ -122,9 +123,8 @@ def _parties(
     homes: Mapping[str, Home],
     root: Path,
     spark: Callable[[], Any],
-    wrap: Wrap,
+    exchange: Exchange,
 ) -> dict[str, Party]:
-    exchange = MemoryExchange()
     parts = {name: component(step.component) for name, step in spec.steps.items()}
     guard = PlanGuard(RUN, {n: (p.messages, spec.step_roles(n, sorted(p.roles))) for n, p in parts.items()})
     peers = {party: terms.keys for party, terms in accord.terms.parties.items()}
@@ -132,7 +132,7 @@ def _parties(
     for party in spec.parties:
         keys = party_keys(homes[party], peers)
         ledger = Ledger(keys, MemoryLedgerStore())
-        carrier = wrap(party, exchange.join(Door(guard, ledger, MemoryInbox())))
+        carrier = exchange.join(Door(guard, ledger, MemoryInbox()))
         entries = {k: v.model_dump(mode="json") for k, v in accord.terms.parties[party].data_sets.items()}
         offered = services(homes[party], keys, entries, spark)
         found[party] = Party(homes[party], offered, Store(root / party), ledger, carrier)
