@@ -6,8 +6,8 @@ its key store, one for each receiver; its life is the accord's to say.
 
 Adversary: semi-honest, static, two parties. Both learn who is common to both, and each the other's number of ids up to
 `batch`. Within the key's life the receiver sees when a tag appears or vanishes and can test an id that was signed
-against every stored night; so the accord limits the number of signatures for each key (metric `signatures`, padding
-included). Not protected: a receiver that lies about the result or asks for ids that are not its own.
+against every stored night; so the sender counts the signatures of each key, padding included, and stops at
+`max_signatures`. Not protected: a receiver that lies about the result or asks for ids that are not its own.
 
     x, y   ids of receiver and sender, distinct, sorted; row = position        N_x, N_y
     H, σ   full-domain hash and signature H^d mod n                            tag = SHA-256(domain, run, σ)
@@ -25,6 +25,7 @@ from gmpy2 import mpz
 
 from base.errors import CryptoError
 from components.contract import Component, Context, Outputs, Params
+from components.quota import spend
 from components.secure_sum import SEALED
 from crypto.blind_rsa import Blinding, RsaPublicKey, RsaSecretKey, tag
 from crypto.primes import random_unit
@@ -51,6 +52,9 @@ class AlignRsaParams(Params):
     id_column: str  # text, normal form, no nulls
     key_bits: Literal[2048, 3072, 4096] = 3072  # bits of the RSA modulus
     batch: Annotated[int, Ge(1)] = 1024  # both sides pad to a multiple of it, so that sizes show no more
+    max_signatures: Annotated[int, Ge(1)] = (
+        100_000  # over the key's life, padding included; the accord sets the ceiling
+    )
     min_overlap: Annotated[int, Ge(1)] = 100  # people in common; with fewer the step stops and the sender learns no one
 
 
@@ -104,6 +108,9 @@ def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
     # 2./3. Sign what cannot be read; every signature counts against the accord's quota.
     blinded = _read(ctx.recv("blinded"))
     key.check(blinded)
+    remedy = "sign a new accord with a new key, or raise max_signatures after weighing it against the id space"
+    version = f"{ctx.run}/{ctx.attempt}"
+    spend(ctx, f"signatures.{name}", len(blinded), params.max_signatures, version, "blind signatures", remedy)
     ctx.metric("signatures", len(blinded))
     ctx.send("signed", _table(key, secret.sign(blinded)))
 

@@ -76,7 +76,7 @@ class Context(Protocol):
 
     @property
     def party(self) -> str:
-        """This party."""
+        """The name of the party that runs the function."""
 
     @property
     def role(self) -> str:

@@ -100,9 +100,29 @@ class SignedAccord(Strict):
         for step, party, data_set in data_sets(spec):
             allowed = terms.parties[party].data_sets if party in terms.parties else {}
             self._need(f"data set of {party} (step {step})", {data_set}, set(allowed))
-        if any(step.component.startswith("align_") for step in spec.steps.values()):
-            learners = {party for role in ("receiver", "sender") for party in spec.roles.get(role, [])}
-            self._need("learner of the alignment", learners, set(terms.learns_alignment))
+        for name in spec.steps:
+            if spec.steps[name].component.startswith("align_"):
+                self._admit_alignment(spec, name)
+
+    def _admit_alignment(self, spec: PipelineSpec, step: str) -> None:
+        """Both parties learn who is common to both: the terms name them, the least overlap and the most signatures."""
+        entry = catalogue()[spec.steps[step].component]
+        learners = {party for parties in spec.step_roles(step, entry["roles"]).values() for party in parties}
+        self._need("learner of the alignment", learners, set(self.terms.learns_alignment))
+        defaults = {name: field.get("default") for name, field in entry["params"]["properties"].items()}
+        params = {**defaults, **spec.steps[step].params}
+        for name, least, most in (
+            ("min_overlap", self.terms.min_overlap, None),
+            ("max_signatures", 0, self.terms.max_signatures),
+        ):
+            if params[name] < least or (most is not None and params[name] > most):
+                raise ConsentError(
+                    f"parameter {name} of step {step} is beyond the accord",
+                    expected=f"at least {least}" if most is None else f"at most {most}",
+                    found=params[name],
+                    where=f"accord {self.terms.accord}",
+                    remedy="change the pipeline, or agree on a new version of the accord",
+                )
 
     def _need(self, what: str, asked: set[str], allowed: set[str]) -> None:
         if extra := asked - allowed:

@@ -64,7 +64,9 @@ def loads(text: str, name: str) -> Pipeline:
 
 
 def _first(draft: Pipeline, error: ValidationError) -> NoReturn:
-    entry = error.errors(include_url=False)[0]
+    # A misspelt key is also a missing one; the misspelling is what helps.
+    found = error.errors(include_url=False)
+    entry = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
     path = tuple(part for part in entry["loc"] if part != "[key]")
     if entry["type"] == "extra_forbidden":
         fields = (

@@ -91,6 +91,36 @@ def test_what_it_does_not_name_is_refused(accord: SignedAccord, old: str, new: s
         accord.admit(spec)
 
 
+ALIGN = """\
+  align:
+    component: align_rsa
+    roles: {receiver: [north_bank], sender: [bureau]}
+    inputs: {tables: load.tables}
+    params: {tables: {north_bank: ratings, bureau: people}, id_column: user_id, min_overlap: 50, max_signatures: 100}
+"""
+
+
+@pytest.mark.parametrize(
+    ("terms", "what"),
+    [
+        ({}, None),
+        ({"learns_alignment": ["bureau"]}, "learner"),
+        ({"min_overlap": 51}, "min_overlap"),
+        ({"max_signatures": 99}, "max_signatures"),
+    ],
+)
+def test_an_alignment_keeps_to_the_accord(accord: SignedAccord, terms: dict[str, Any], what: str | None) -> None:
+    agreed = {"learns_alignment": ["north_bank", "bureau"], "min_overlap": 50, "max_signatures": 100, **terms}
+    components = {name: catalogue()[name]["version"] for name in ("load_tables", "align_rsa")}
+    changed = accord.model_copy(update={"terms": accord.terms.model_copy(update={**agreed, "components": components})})
+    spec = loads(TEXT + ALIGN, "two.yaml").spec
+    if what is None:
+        changed.admit(spec)
+        return
+    with pytest.raises(ConsentError, match=what):
+        changed.admit(spec)
+
+
 def test_another_component_version_is_refused(accord: SignedAccord) -> None:
     old = accord.terms.model_copy(update={"components": {"load_tables": 99}})
     with pytest.raises(ConsentError, match="component"):
