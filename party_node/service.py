@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
 import structlog
 from pyarrow import flight
 
@@ -72,7 +73,11 @@ class NodeService(flight.FlightServerBase):  # type: ignore[misc]
             "a node answers no such call", expected="an action or a message", found="another Flight call"
         )
 
-    list_flights = list_actions = get_flight_info = get_schema = do_get = do_exchange = _refuse
+    list_flights = list_actions = get_flight_info = do_get = do_exchange = _refuse
+
+    def get_schema(self, context: flight.ServerCallContext, descriptor: Any) -> flight.SchemaResult:
+        """Return a schema without columns: what this method raises would reach the caller as a traceback."""
+        return flight.SchemaResult(pa.schema([]))
 
     def _answer(self, context: flight.ServerCallContext, name: str, action: flight.Action) -> bytes:
         who = authorise(self._home.conf, name, action.type)
