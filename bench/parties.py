@@ -1,0 +1,134 @@
+"""One step of a few parties in threads of this process, timed: real channels, doors, ledgers and keys over memory."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from base.errors import AccordError, Cancelled, StateError
+from components.contract import Component, RoleFunction
+from crypto.node_keys import NodeKeys
+from runtime.checkpoint import FileCheckpoint
+from runtime.context import Services, StepContext
+from runtime.execute import parse_params
+from runtime.keys import PartyKeys
+from runtime.randomness import Randomness
+from transport.channel import Channel
+from transport.door import Door, PlanGuard
+from transport.ledger import OUT, Ledger, MemoryLedgerStore
+from transport.memory import MemoryExchange, MemoryInbox
+
+RUN, STEP = "bench", "train"
+
+
+@dataclass
+class Timed:
+    """When rounds ended (seconds, at the first party) and how many bytes left all parties."""
+
+    rounds: list[float] = field(default_factory=list)
+    bytes: int = 0
+
+    @property
+    def seconds_of_a_round(self) -> float:
+        """Mean over all rounds but the first, which makes keys and sums rows that later rounds leave out."""
+        return (self.rounds[-1] - self.rounds[0]) / (len(self.rounds) - 1)
+
+
+class _Watch:
+    def __init__(self, ends: list[float]) -> None:
+        self._ends = ends
+
+    def metric(self, name: str, value: float, round_number: int | None) -> None:
+        """Not looked at."""
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        self._ends.append(time.perf_counter())
+
+
+def run_step(
+    part: Component,
+    roles: Mapping[str, tuple[str, ...]],
+    inputs: Mapping[str, Mapping[str, Any]],
+    params: Mapping[str, Any],
+    functions: Mapping[str, RoleFunction] | None = None,
+) -> Timed:
+    """Run a step; `functions` (role -> function) put another role function in place of the component's."""
+    parties = {party: role for role, members in roles.items() for party in members}
+    keys = {party: NodeKeys.generate() for party in parties}
+    publics = {party: own.public for party, own in keys.items()}
+    exchange, guard = MemoryExchange(), PlanGuard(RUN, {STEP: (part.messages, roles)})
+    timed, stores, stop = Timed(), {party: MemoryLedgerStore() for party in parties}, list[AccordError]()
+
+    def prepare(party: str, folder: Path) -> Callable[[], object]:
+        own = PartyKeys(party, keys[party], publics, folder)
+        ledger = Ledger(own, stores[party])
+        carrier = exchange.join(Door(guard, ledger, MemoryInbox()))
+        role = parties[party]
+        channel = Channel(
+            party,
+            role,
+            roles,
+            RUN,
+            STEP,
+            1,
+            part.messages,
+            carrier,
+            ledger,
+            cancelled=lambda: stop[0] if stop else None,
+        )
+        ctx = StepContext(
+            run=RUN, step=STEP, attempt=1, party=party, role=role, roles=roles, inputs=inputs.get(party, {}),
+            services=Services(own, party.encode() * 8, _nothing, _nothing, _no_data),
+            randomness=Randomness(1, f"bench/{STEP}", party.encode() * 8), channel=channel,
+            checkpoint=FileCheckpoint(folder / "checkpoints"),
+            observer=_Watch(timed.rounds if party == min(parties) else []),
+        )  # fmt: skip
+        function = (functions or {}).get(role, part.roles[role])
+        return lambda: _run(function, ctx, parse_params(part, params, STEP), stop)
+
+    with ExitStack() as stack:
+        folders = {party: Path(stack.enter_context(tempfile.TemporaryDirectory())) for party in parties}
+        work = [prepare(party, folders[party]) for party in parties]
+        pool = stack.enter_context(ThreadPoolExecutor(len(work)))
+        for future in [pool.submit(each) for each in work]:
+            future.result()
+    timed.bytes = sum(e.statement.size for store in stores.values() for e in store.entries(RUN) if e.direction == OUT)
+    return timed
+
+
+def open_sum(parties: int) -> Callable[[str, int, Any], Any]:
+    """Return f(party, round, values) = the sum over all parties, waiting for all: the loop of one process."""
+    seen: dict[tuple[int, str], Any] = {}
+    barrier = threading.Barrier(parties)
+
+    def total(party: str, round_number: int, values: Any) -> Any:
+        seen[round_number, party] = values
+        barrier.wait()
+        return sum(seen[key] for key in sorted(seen) if key[0] == round_number)
+
+    return total
+
+
+def _run(function: RoleFunction, ctx: StepContext, params: Any, stop: list[AccordError]) -> object:
+    try:
+        return function(ctx, params)
+    except AccordError:
+        stop.append(Cancelled(f"the step failed at {ctx.party}"))
+        raise
+
+
+def _nothing(*_: object) -> Any:
+    raise StateError("a benchmark has no Spark and no feature specs")
+
+
+def _no_data(name: str) -> tuple[pa.Table, Mapping[str, Any]]:
+    raise StateError("a benchmark has no data sets", found=name)
