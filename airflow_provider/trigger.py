@@ -71,7 +71,11 @@ class StepTrigger(BaseTrigger):  # type: ignore[misc]
         return "overdue"
 
     async def on_kill(self) -> None:
-        """Stop the job, because a person cleared or marked the task; the key spares a newer attempt's job."""
+        """Stop the job, because a person cleared or marked the task; the key spares a newer attempt's job.
+
+        Airflow calls this only while a triggerer holds the trigger. Otherwise the next try takes the job over, or the
+        node ends it when nobody has watched it for `unwatched_minutes`.
+        """
         self.log.info("Stopping job %s at the node", self.job)
         await self._call("cancel", {"job": self.job, "key": self.key})
 

@@ -72,7 +72,7 @@ def test_a_step_that_a_person_stops_ends_at_the_nodes_and_a_clear_makes_the_run_
     consortium, rest = scheduled
     dag, step = "horizontal_mf", "train"
     run = rest.trigger(dag)
-    await_deferred(rest, dag, run, step)
+    await_triggerer(rest, dag, run, step)
     accord_run = rest.xcom(dag, run, "load")["run"]
     rest.call("PATCH", f"/dags/{dag}/dagRuns/{quote(run)}/taskInstances/{step}", {"new_state": "failed"})
     assert await_end(consortium, f"{accord_run}/{step}/1") == "cancelled"
@@ -97,12 +97,15 @@ def outcome(consortium, run):
     return {"model": found["model"], "metrics": found["metrics"], "steps": sorted(found["steps"])}
 
 
-def await_deferred(rest, dag, run, step, seconds=600):
+def await_triggerer(rest, dag, run, step, seconds=600):
+    """Wait until the triggerer watches the step: before that Airflow has nobody whom it could tell of a kill."""
     until = time.monotonic() + seconds
-    while (state := rest.states(dag, run).get(step)) != "deferred":
-        assert time.monotonic() < until, f"{step} is {state}"
-        assert state not in ("success", "failed", "upstream_failed"), f"{step} ended as {state}"
+    path = f"/dags/{dag}/dagRuns/{quote(run)}/taskInstances/{step}"
+    while not (task := rest.call("GET", path)).get("triggerer_job"):
+        assert time.monotonic() < until, f"{step} is {task['state']}"
+        assert task["state"] not in ("success", "failed", "upstream_failed"), f"{step} ended as {task['state']}"
         time.sleep(0.5)
+    time.sleep(2)  # assigned, and now taken up
 
 
 def await_end(consortium, job, seconds=60):
