@@ -1,15 +1,23 @@
 """One step of a few parties in threads: the real context, keys, channel, door and ledger over memory."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow.flight as flight
 import pytest
 
 from base.errors import AccordError, Cancelled
 from components.registry import component
 from crypto.node_keys import NodeKeys
+from demo.airflow import free_port
+from demo.consortium import PARTIES, Consortium
+from demo.data import prepare
 from features.spec import load_all
+from pipelines.accord import read_accord
+from pipelines.load import loads
+from pipelines.simulate import simulate
 from runtime.checkpoint import FileCheckpoint
 from runtime.context import Services, StepContext
 from runtime.execute import parse_params
@@ -17,8 +25,11 @@ from runtime.keys import PartyKeys
 from runtime.randomness import Randomness
 from transport.channel import Channel
 from transport.door import Door, PlanGuard
+from transport.flight import FlightCarrier, FlightReceiver, shielded
 from transport.ledger import Ledger, MemoryLedgerStore
 from transport.memory import MemoryExchange, MemoryInbox
+from transport.tls import Address, Identity
+from transport.token import MemoryNonceCache
 
 
 class Recorder:
@@ -136,3 +147,80 @@ def alone(specs, request):
         return part.roles[role](ctx, parse_params(part, params or {}, "step")), watcher.metrics
 
     return run
+
+
+PIPELINES = ("horizontal_mf", "vertical_mf")
+SHORTER = {
+    "embedding_size: 16, rounds: 15": "embedding_size: 4, rounds: 2, key_bits: 2048",
+    "params: {embedding_size: 16}": "params: {embedding_size: 4, key_bits: 2048}",
+    "id_column: user_id": "id_column: user_id\n      key_bits: 2048",
+    "min_count: 100}": "min_count: 100, key_bits: 2048}",
+}
+
+
+class MtlsExchange:
+    """Each party's door behind a Flight server of its own."""
+
+    def __init__(self, consortium):
+        self.ports = {party: free_port() for party in consortium.parties}
+        self.consortium, self.servers, self.parcels = consortium, [], []
+
+    def join(self, door):
+        keys = self.consortium.directory(door.party) / "keys"
+        pem = Identity(*((keys / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")))
+        self.servers.append(_Server(door, pem, self.ports[door.party]))
+        peers = {p: Address("127.0.0.1", port, p) for p, port in self.ports.items()}
+        return Recorder(FlightCarrier(door.ledger.signer, pem, peers, door.inbox), self.parcels)
+
+
+class RecordedMemory:
+    def __init__(self, consortium):
+        self.memory, self.servers, self.parcels = MemoryExchange(), [], []
+
+    def join(self, door):
+        return Recorder(self.memory.join(door), self.parcels)
+
+
+class _Server(flight.FlightServerBase):
+    def __init__(self, door, pem, port):
+        self.party, self.receiver = door.party, FlightReceiver(door, MemoryNonceCache())
+        super().__init__(
+            f"grpc+tls://127.0.0.1:{port}", tls_certificates=[(pem.certificate, pem.key)], verify_client=True,
+            root_certificates=pem.ca, middleware=self.receiver.middleware(),
+        )  # fmt: skip
+
+    @shielded
+    def do_put(self, context, descriptor, reader, writer):
+        self.receiver.do_put(context, descriptor, reader, writer)
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory):
+    consortium = Consortium(tmp_path_factory.mktemp("contract"), ports={party: free_port() for party in PARTIES})
+    consortium.lay_out()
+    prepare("synthetic", consortium.root / "parties", 7)
+    consortium.sign()
+    return consortium
+
+
+@pytest.fixture(scope="session", params=[RecordedMemory, MtlsExchange], ids=["memory", "mtls"])
+def outcome(request, original, tmp_path_factory, repository, spark):
+    """Both pipelines from fresh directories with the same secrets: {pipeline: (spec, simulation, exchange)}."""
+    found = {}
+    for name in PIPELINES:
+        root = tmp_path_factory.mktemp("copy") / "demo"
+        shutil.copytree(original.root, root)
+        consortium = Consortium(root, ports=original._ports)
+        text = (repository / "conf" / "pipelines" / f"{name}.yaml").read_text()
+        for old, new in SHORTER.items():
+            text = text.replace(old, new)
+        spec = loads(text, f"{name}.yaml").spec
+        exchange = request.param(consortium)
+        accord = read_accord(consortium.directory("north_bank") / "accords" / "demo.json")
+        try:
+            done = simulate(spec, accord, consortium.homes(), root / "stores", exchange=exchange)
+        finally:
+            for server in exchange.servers:
+                server.shutdown()
+        found[name] = (spec, done, exchange)
+    return found

@@ -7,115 +7,17 @@ ledgers, ledgers that agree with each other, and nothing outside that only its o
 from __future__ import annotations
 
 import json
-import shutil
 
-import pyarrow.flight as flight
 import pytest
 
 from base.errors import MessageRefused
 from components.registry import MODULES, catalogue, component, describe
-from demo.airflow import free_port
-from demo.consortium import PARTIES, Consortium
-from demo.data import prepare
-from pipelines.accord import read_accord
-from pipelines.load import loads
-from pipelines.simulate import RUN, simulate
+from pipelines.simulate import RUN
 from transport.door import PlanGuard, admit_by_table
-from transport.flight import FlightCarrier, FlightReceiver, shielded
-from transport.memory import MemoryExchange
 from transport.message import MessageKey
 from transport.reconcile import reconcile
-from transport.tls import Address, Identity
-from transport.token import MemoryNonceCache
-
-PIPELINES = ("horizontal_mf", "vertical_mf")
-SHORTER = {
-    "embedding_size: 16, rounds: 15": "embedding_size: 4, rounds: 2, key_bits: 2048",
-    "params: {embedding_size: 16}": "params: {embedding_size: 4, key_bits: 2048}",
-    "id_column: user_id": "id_column: user_id\n      key_bits: 2048",
-    "min_count: 100}": "min_count: 100, key_bits: 2048}",
-}
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-class MtlsExchange:
-    """Each party's door behind a Flight server of its own."""
-
-    def __init__(self, consortium):
-        self.ports = {party: free_port() for party in consortium.parties}
-        self.consortium, self.servers, self.parcels = consortium, [], []
-
-    def join(self, door):
-        keys = self.consortium.directory(door.party) / "keys"
-        pem = Identity(*((keys / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")))
-        self.servers.append(_Server(door, pem, self.ports[door.party]))
-        peers = {p: Address("127.0.0.1", port, p) for p, port in self.ports.items()}
-        return Recorder(FlightCarrier(door.ledger.signer, pem, peers, door.inbox), self.parcels)
-
-
-class RecordedMemory:
-    def __init__(self, consortium):
-        self.memory, self.servers, self.parcels = MemoryExchange(), [], []
-
-    def join(self, door):
-        return Recorder(self.memory.join(door), self.parcels)
-
-
-class Recorder:
-    """Keeps what leaves a party before TLS."""
-
-    def __init__(self, carrier, parcels):
-        self.carrier, self.parcels, self.get = carrier, parcels, carrier.get
-
-    def put(self, parcel, seconds):
-        self.parcels.append(parcel)
-        return self.carrier.put(parcel, seconds)
-
-
-class _Server(flight.FlightServerBase):
-    def __init__(self, door, pem, port):
-        self.party, self.receiver = door.party, FlightReceiver(door, MemoryNonceCache())
-        super().__init__(
-            f"grpc+tls://127.0.0.1:{port}", tls_certificates=[(pem.certificate, pem.key)], verify_client=True,
-            root_certificates=pem.ca, middleware=self.receiver.middleware(),
-        )  # fmt: skip
-
-    @shielded
-    def do_put(self, context, descriptor, reader, writer):
-        self.receiver.do_put(context, descriptor, reader, writer)
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    consortium = Consortium(tmp_path_factory.mktemp("contract"), ports={party: free_port() for party in PARTIES})
-    consortium.lay_out()
-    prepare("synthetic", consortium.root / "parties", 7)
-    consortium.sign()
-    return consortium
-
-
-@pytest.fixture(scope="module", params=[RecordedMemory, MtlsExchange], ids=["memory", "mtls"])
-def outcome(request, original, tmp_path_factory, repository, spark):
-    """Both pipelines from fresh directories with the same secrets: {pipeline: (spec, simulation, exchange)}."""
-    found = {}
-    for name in PIPELINES:
-        root = tmp_path_factory.mktemp("copy") / "demo"
-        shutil.copytree(original.root, root)
-        consortium = Consortium(root, ports=original._ports)
-        text = (repository / "conf" / "pipelines" / f"{name}.yaml").read_text()
-        for old, new in SHORTER.items():
-            text = text.replace(old, new)
-        spec = loads(text, f"{name}.yaml").spec
-        exchange = request.param(consortium)
-        accord = read_accord(consortium.directory("north_bank") / "accords" / "demo.json")
-        try:
-            done = simulate(spec, accord, consortium.homes(), root / "stores", exchange=exchange)
-        finally:
-            for server in exchange.servers:
-                server.shutdown()
-        found[name] = (spec, done, exchange)
-    return found
 
 
 _digests: dict[str, dict[str, object]] = {}
