@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from base.errors import EnvironmentMissing
+from base.errors import EnvironmentMissing, PeerDown
 
 CALL_SECONDS = 60.0
 
@@ -33,6 +33,17 @@ class NodeClient:
         Raises the node's own error, `PeerDown` when nothing answers within `seconds`, `PeerForeign` when the
         certificates do not fit.
         """
+        used = self._flight is not None
+        try:
+            return self._call(method, body or {}, seconds)
+        except PeerDown:
+            self.close()
+            if not used:
+                raise
+        # The connection may have been to a node that has been restarted since; every method may be called twice.
+        return self._call(method, body or {}, seconds)
+
+    def _call(self, method: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
         from pyarrow import flight
 
         from transport.tls import Address, Identity, connect, explained
@@ -42,7 +53,7 @@ class NodeClient:
         with explained(address, identity):
             if self._flight is None:
                 self._flight = connect(address, identity)
-            action = flight.Action(method, json.dumps(body or {}).encode())
+            action = flight.Action(method, json.dumps(body).encode())
             (result,) = self._flight.do_action(action, flight.FlightCallOptions(timeout=seconds))
             return dict(json.loads(result.body.to_pybytes()))
 

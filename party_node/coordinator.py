@@ -150,7 +150,7 @@ class Coordinator:
 
     def _state(self, party: str, attempt: Mapping[str, Any], seen: dict[str, float]) -> dict[str, Any]:
         try:
-            state = self._peers.ask(party, "peer.watch", attempt)
+            state = self._peers.ask(party, "peer.watch", attempt, seconds=UNREACHABLE_SECONDS)
         except PeerError as error:
             if not error.retryable or time.monotonic() - seen[party] > UNREACHABLE_SECONDS:
                 raise

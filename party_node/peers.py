@@ -10,7 +10,7 @@ from typing import Any
 
 from pyarrow import flight
 
-from base.errors import AccordError, PeerForeign
+from base.errors import AccordError, PeerDown, PeerForeign
 from runtime.party import Home
 from transport import message
 from transport.ledger import Signer
@@ -58,7 +58,9 @@ class Peers:
             while self._clients:
                 self._clients.popitem()[1].close()
 
-    def _call(self, party: str, method: str, document: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def _call(
+        self, party: str, method: str, document: dict[str, Any], seconds: float, again: bool = True
+    ) -> dict[str, Any]:
         run, step, attempt = bound(document)
         token = issue(self._signer, party, method, run, step, attempt)
         options = flight.FlightCallOptions(timeout=seconds, headers=[(HEADER.encode(), token)])
@@ -66,10 +68,23 @@ class Peers:
         if address is None:
             remedy = "add it under peers in party.yaml"
             raise PeerForeign(f"no address of {party} is known", expected=", ".join(self._addresses), remedy=remedy)
-        with explained(address, self._identity):
-            action = flight.Action(method, json.dumps(document).encode())
-            (result,) = self._client(party, address).do_action(action, options)
-            return dict(json.loads(result.body.to_pybytes()))
+        used = party in self._clients
+        try:
+            with explained(address, self._identity):
+                action = flight.Action(method, json.dumps(document).encode())
+                (result,) = self._client(party, address).do_action(action, options)
+                return dict(json.loads(result.body.to_pybytes()))
+        except PeerDown:
+            self._forget(party)
+            if not (used and again):
+                raise
+        # The connection may have been to a node that has been restarted since; every method may be called twice.
+        return self._call(party, method, document, seconds, again=False)
+
+    def _forget(self, party: str) -> None:
+        with self._lock:
+            if (client := self._clients.pop(party, None)) is not None:
+                client.close()
 
     def _client(self, party: str, address: Address) -> flight.FlightClient:
         with self._lock:

@@ -14,7 +14,7 @@ from demo.consortium import Consortium
 PARTIES = ("north_bank", "south_bank", "bureau")
 FILE = "conf/pipelines/small.yaml"
 SMALL = Path(__file__).with_name("small.yaml").read_text(encoding="utf-8")
-COMMON, OWN = 20, 10
+COMMON, OWN = 105, 10
 
 
 def free_ports(count: int) -> list[int]:

@@ -67,7 +67,7 @@ def test_a_pipeline_runs_at_all_parties_and_both_ends_can_prove_it(nodes):
     assert set(heard[-1]["parties"]) == {"north_bank", "bureau"}
     assert all(part["bytes_out"] > 0 and part["bytes_in"] > 0 for part in heard[-1]["parties"].values())
     assert report["state"] == "closed"
-    assert report["steps"]["align"]["metrics"]["aligned"] == 20
+    assert report["steps"]["align"]["metrics"]["aligned"] == 105
     assert {m["name"] for m in report["messages"]} == {"key", "tags", "blinded", "signed", "matched"}
     assert report["ledger"]["signed_by"] == ["bureau", "south_bank"]
     for party in ("north_bank", "bureau"):
@@ -107,7 +107,7 @@ def test_a_changed_ledger_is_found(nodes):
 
 def test_an_edited_yaml_is_refused_with_the_line_to_type(nodes, tmp_path):
     path = tmp_path / "small.yaml"
-    path.write_text(SMALL.replace("min_overlap: 5", "min_overlap: 6"), encoding="utf-8")
+    path.write_text(SMALL.replace("min_overlap: 100", "min_overlap: 101"), encoding="utf-8")
     refused = cli(nodes, "run", str(path))
     assert refused.returncode == ApprovalMissing.code
     assert f"accord approve {path} --party north_bank" in refused.stderr

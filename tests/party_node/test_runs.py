@@ -83,7 +83,7 @@ def test_only_the_initiator_opens(parties):
 
 
 def test_an_edited_pipeline_is_refused_with_the_line_to_type(parties):
-    edited = SMALL.replace("min_overlap: 5", "min_overlap: 6")
+    edited = SMALL.replace("min_overlap: 100", "min_overlap: 101")
     with pytest.raises(ApprovalMissing) as error:
         parties["bureau"].prepare("north_bank", ask(parties, text=edited))
     assert error.value.remedy == f"accord approve {FILE} --party bureau"
