@@ -30,5 +30,6 @@ def test_streams_differ_by_seed_step_name_and_kind() -> None:
 
 
 def test_known_answer() -> None:
-    # Guards the model digest against a silent change of the derivation: Philox keyed by SHA-256("accord/1/shared/1/p/s/x")[:16].
+    # Guards the model digest against a silent change of the derivation:
+    # Philox keyed by the first 16 bytes of SHA-256("accord/1/shared/1/p/s/x").
     assert _draw(1, "p/s", b"secret", "shared", "x").tolist() == [735258480, 747774207, 538009648, 376978425]
