@@ -34,8 +34,9 @@ class TrackingLink(BaseOperatorLink):  # type: ignore[misc]
     name = "MLflow"
 
     def get_link(self, operator: StepOperator, *, ti_key: Any) -> str:
-        """Return the address that the node gave, or nothing."""
-        return str(operator.reference.get("links", {}).get("mlflow", ""))
+        """Return the address that the node gave; nothing when the party keeps its runs in a file."""
+        address = str(operator.reference.get("links", {}).get("mlflow", ""))
+        return address if address.startswith(("http://", "https://")) else ""
 
 
 class StepOperator(BaseOperator):  # type: ignore[misc]

@@ -38,6 +38,11 @@ def test_a_short_step_ends_without_a_deferral_and_its_xcom_holds_references(node
     assert TrackingLink().get_link(step, ti_key=None) == "http://node/run-1"
 
 
+def test_a_tracking_store_in_a_file_is_no_link(step):
+    step.reference = {"links": {"mlflow": "sqlite:////node/mlflow.db"}}
+    assert TrackingLink().get_link(step, ti_key=None) == ""
+
+
 def test_a_long_step_waits_in_the_triggerer(node, step, context):
     node.states = ["running"]
     started = time.time()
