@@ -7,9 +7,6 @@ counted by rule and never guessed at. A null matches nothing.
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
-from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,21 +15,6 @@ from features.spec import IdRule
 
 NULL, FORM, LENGTH, CONTROL, UNSTABLE = "null", "form", "length", "control", "unstable"
 _PASSES = 4
-
-
-@dataclass(frozen=True)
-class IdCounts:
-    """What a column of ids held; counts only."""
-
-    read: int
-    null: int
-    invalid: dict[str, int] = field(default_factory=dict)  # by rule: form, length, control, unstable
-    duplicate: int = 0  # valid ids that had been read before
-    distinct: int = 0
-
-    def document(self) -> dict[str, Any]:
-        """Return the counts as JSON."""
-        return asdict(self)
 
 
 def normal_form(text: str | None, rule: IdRule) -> tuple[str | None, str]:
@@ -64,14 +46,6 @@ def normalise(column: pa.Array | pa.ChunkedArray, rule: IdRule) -> tuple[pa.Arra
     values = pa.array([value for value, _ in outcomes], pa.string())
     reasons = pa.array([reason for _, reason in outcomes], pa.string())
     return values.take(encoded.indices), pc.fill_null(reasons.take(encoded.indices), NULL)
-
-
-def count(values: pa.Array, reasons: pa.Array) -> IdCounts:
-    """Return the counts of a normalised column."""
-    by_reason = Counter(dict(zip(*(part.to_pylist() for part in pc.value_counts(reasons).flatten()), strict=True)))
-    valid, distinct = by_reason.pop("", 0), int(pc.count_distinct(values))
-    null = by_reason.pop(NULL, 0)
-    return IdCounts(len(values), null, dict(sorted(by_reason.items())), valid - distinct, distinct)
 
 
 def _plain(text: str, rule: IdRule) -> str | None:

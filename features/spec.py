@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from base.canonical import digest
 from base.errors import SpecError
+from base.yaml_lines import line_of, parse
 
 NULLS = ("", "null", "nan", "n/a")  # compared without case, after NFKC and strip
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
@@ -26,7 +26,7 @@ class _Strict(BaseModel):
 
 
 class IdRule(_Strict):
-    """The normal form of an id or of a category; two parties match ids only under rules of the same digest."""
+    """The normal form of an id or of a category; the digest of a spec, which parties compare, covers it."""
 
     type: Literal["text", "integer"] = "text"  # integer: decimal digits kept as text, never as a number
     nfkc: bool = True  # Unicode compatibility form: full-width digits and letters become plain ones
@@ -36,11 +36,6 @@ class IdRule(_Strict):
     width: Annotated[int, Field(ge=0, le=32)] = 0  # integer: digits, filled with zeros; 0 strips leading zeros
     max_length: Annotated[int, Field(ge=1, le=256)] = 64  # characters of the normal form
     nulls: tuple[str, ...] = (*NULLS, "none")  # spellings of a missing value; a null matches nothing
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the rule."""
-        return digest(self.model_dump(mode="json"))
 
 
 class Column(_Strict):
@@ -109,33 +104,21 @@ class FeatureSpec(_Strict):
         """Return the columns with this encoder, in the order of the file."""
         return tuple(name for name, column in self.columns.items() if column.encoder == encoder)
 
-    def rule_of(self, column: str) -> IdRule:
-        """Return the id rule of a column; `SpecError` when it is not an id."""
-        found = self.columns.get(column)
-        if found is None or found.type != "id" or found.rule is None:
-            raise SpecError(
-                f"{column} is not an id of spec {self.name}", expected="a column of type id", where=self.name
-            )
-        return found.rule
-
 
 def load(path: Path) -> FeatureSpec:
     """Read one spec; `SpecError` names file, line, key, expected and found."""
-    text = path.read_text(encoding="utf-8")
+    document, lines = parse(path.read_text(encoding="utf-8"), path.name, aliases=True)
     try:
-        node, document = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
         return FeatureSpec.model_validate(document)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise SpecError("a feature spec is not YAML", where=f"{path.name}:{line}", found=error.problem) from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        found = error.errors(include_url=False)
+        first = found[0]
         key = ".".join(str(part) for part in first["loc"])
         raise SpecError(
             "a feature spec is wrong",
-            where=f"{path.name}:{_line(node, first['loc'])}, key {key or '(whole file)'}",
+            where=f"{path.name}:{line_of(lines, first['loc'])}, key {key or '(whole file)'}",
             expected=first["msg"],
-            found=f"{type(_value(document, first['loc'])).__name__}, {len(error.errors())} error(s) in the file",
+            found=f"{type(first['input']).__name__}, {len(found)} error(s) in the file",
             remedy="correct the key; features/spec.py lists what each key may hold",
         ) from None
 
@@ -147,28 +130,3 @@ def load_all(folder: Path) -> Mapping[str, FeatureSpec]:
         if stem != spec.name:
             raise SpecError("a spec is not named as its file", where=f"{stem}.yaml", expected=stem, found=spec.name)
     return specs
-
-
-def _line(node: Any, loc: tuple[int | str, ...]) -> int:
-    """Return the line (from 1) of the deepest part of `loc` that the file holds."""
-    line = 1
-    for part in loc:
-        if isinstance(node, yaml.MappingNode):
-            found = [(k, v) for k, v in node.value if k.value == str(part)]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            found = [(node.value[part], node.value[part])]
-        else:
-            found = []
-        if not found:
-            break
-        line, node = found[0][0].start_mark.line + 1, found[0][1]
-    return line
-
-
-def _value(document: Any, loc: tuple[int | str, ...]) -> Any:
-    for part in loc:
-        try:
-            document = document[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return document

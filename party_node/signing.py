@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from base.errors import ConsentError, SpecError
+from base.yaml_lines import parse
 from crypto.node_keys import NodeKeys, NodePublicKeys
 from pipelines.accord import SignedAccord, make_terms, write_accord
 from runtime.party import Home
@@ -22,11 +22,11 @@ from runtime.party import Home
 def read_conditions(path: Path) -> dict[str, Any]:
     """Read the terms that people wrote (conf/accords/*.yaml); they lack the public keys."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if not isinstance(document, dict) or not isinstance(document.get("parties"), dict):
-            raise SpecError("terms of an accord are a mapping with parties", where=str(path))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document, _ = parse(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
         raise SpecError("the terms cannot be read", found=type(error).__name__, where=str(path)) from None
+    if not isinstance(document, dict) or not isinstance(document.get("parties"), dict):
+        raise SpecError("terms of an accord are a mapping with parties", where=str(path))
     return document
 
 

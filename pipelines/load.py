@@ -16,8 +16,8 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from base.errors import SpecError
+from base.yaml_lines import KeyPath, line_of, parse
 from components.registry import catalogue
-from pipelines.lines import KeyPath, line_of, parse
 from pipelines.spec import PipelineSpec
 
 
@@ -33,7 +33,7 @@ class Pipeline:
     def fail(self, path: KeyPath, what: str, **more: Any) -> NoReturn:
         """Raise `SpecError` at a key of the file."""
         key = ".".join(str(part) for part in path)
-        raise SpecError(what, where=f"{self.name}:{line_of(dict(self.lines), path)}, key {key}", **more)
+        raise SpecError(what, where=f"{self.name}:{line_of(self.lines, path)}, key {key}", **more)
 
 
 def load(path: Path | str) -> Pipeline:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from base.errors import SpecError
+from base.yaml_lines import line_of, parse
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.\-]+:[0-9]{1,5}$")]
@@ -53,18 +53,19 @@ class Home:
     """The directory of one node; every path that the node writes comes from here."""
 
     def __init__(self, root: Path | str) -> None:
-        """Read `party.yaml` below `root`; `SpecError` names the field that is wrong."""
+        """Read `party.yaml` below `root`; `SpecError` names the line and the key that are wrong."""
         self.root = Path(root).resolve()
         file = self.root / "party.yaml"
         try:
-            self.conf = PartyConf.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+            document, lines = parse(file.read_text(encoding="utf-8"), str(file))
+            self.conf = PartyConf.model_validate(document)
         except FileNotFoundError:
             remedy = "accord provision lays out a node directory; accord demo lays out four"
             raise SpecError("there is no party.yaml", where=str(file), remedy=remedy) from None
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            key = ".".join(map(str, first["loc"]))
-            raise SpecError("party.yaml is wrong", where=f"{file}, key {key}", expected=first["msg"]) from None
+            where = f"{file}:{line_of(lines, first['loc'])}, key {'.'.join(map(str, first['loc']))}"
+            raise SpecError("party.yaml is wrong", where=where, expected=first["msg"]) from None
 
     @property
     def party(self) -> str:

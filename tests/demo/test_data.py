@@ -34,7 +34,7 @@ def table(folder: Path, party: str, name: str) -> pa.Table:
 
 
 def ids(folder: Path, party: str, name: str, column: str = "user_id") -> set[str]:
-    rule = SPECS["user" if column == "user_id" else "item"].rule_of(column)
+    rule = SPECS["user" if column == "user_id" else "item"].columns[column].rule
     values, _ = normalise(table(folder, party, name)[column], rule)
     return set(values.drop_null().to_pylist())
 
@@ -87,7 +87,7 @@ def test_the_manifest_counts_what_is_in_the_files(prepared: tuple[Path, dict]) -
     ratings = Counter(rows["rating"].to_pylist())
     assert sum(ratings[bad] for bad in ("9", "0", "-1")) == extra["rating.bounds"] > 0
     assert sum(ratings[bad] for bad in ("good", "4,5")) == extra["rating.type"] > 0
-    _, reasons = normalise(rows["user_id"], SPECS["interaction"].rule_of("user_id"))
+    _, reasons = normalise(rows["user_id"], SPECS["interaction"].columns["user_id"].rule)
     found = Counter(reasons.to_pylist())
     assert found["null"] == extra["user_id.null"]
     assert found["form"] == extra["user_id.form"]
@@ -106,7 +106,7 @@ def test_the_bureau_writes_ids_in_another_form(prepared: tuple[Path, dict]) -> N
 
 @pytest.mark.parametrize("form", ["bank", "bare", "zeros", "blanks", "lower", "wide"])
 def test_each_spelling_has_the_one_normal_form(form: str) -> None:
-    rule = SPECS["user"].rule_of("user_id")
+    rule = SPECS["user"].columns["user_id"].rule
     for number in (10_000, 48_213, 9_999_999):
         assert normalise(pa.array([spell(number, form)]), rule)[0].to_pylist() == [f"C{number:07d}"]
 

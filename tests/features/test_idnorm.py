@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.idnorm import count, normal_form, normalise
+from features.idnorm import normal_form, normalise
 from features.spec import IdRule
 
 CUSTOMER = IdRule(type="integer", case="upper", prefix="C", width=7, max_length=12)
@@ -123,13 +123,9 @@ def test_every_character_reaches_a_fixed_point() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.none() | st.sampled_from(["1", "01", " 1", "2", "x", "", "null", "\uff19"]), max_size=40))
-def test_columns_agree_with_single_ids_and_counts_add_up(texts: list[str | None]) -> None:
+def test_columns_agree_with_single_ids(texts: list[str | None]) -> None:
     rule = IdRule(type="integer")
     values, reasons = normalise(pa.chunked_array([texts[:7], texts[7:]], pa.string()), rule)
     assert [(v, r) for v, r in zip(values.to_pylist(), reasons.to_pylist(), strict=True)] == [
         normal_form(t, rule) for t in texts
     ]
-    counts = count(values, reasons)
-    assert counts.read == len(texts)
-    assert counts.read == counts.null + sum(counts.invalid.values()) + counts.duplicate + counts.distinct
-    assert counts.distinct == len({v for v in values.to_pylist() if v is not None})

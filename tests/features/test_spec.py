@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from base.errors import SpecError
-from features.spec import FeatureSpec, IdRule, load, load_all
+from features.spec import load, load_all
 
 SPECS = Path(__file__).parents[2] / "feature_specs"
 SMALL = """\
@@ -28,8 +28,8 @@ def write(folder: Path, text: str, name: str = "small") -> Path:
 def test_the_shipped_specs_agree_on_ids() -> None:
     specs = load_all(SPECS)
     assert set(specs) == {"interaction", "item", "user"}
-    assert specs["user"].rule_of("user_id").digest == specs["interaction"].rule_of("user_id").digest
-    assert specs["item"].rule_of("item_id").digest == specs["interaction"].rule_of("item_id").digest
+    assert specs["user"].columns["user_id"].rule == specs["interaction"].columns["user_id"].rule
+    assert specs["item"].columns["item_id"].rule == specs["interaction"].columns["item_id"].rule
     assert specs["user"].encoded("one_hot") == ("sex", "occupation")
     assert len(specs["item"].encoded("shares")) == 19
 
@@ -38,7 +38,6 @@ def test_digest_follows_meaning_and_not_spelling(tmp_path: Path) -> None:
     spec = load(write(tmp_path, SMALL))
     assert spec.digest == load(write(tmp_path, SMALL.replace("key: [user_id]", "key:\n- user_id  # a comment"))).digest
     assert spec.digest != load(write(tmp_path, SMALL.replace("internal", "public"))).digest
-    assert IdRule(width=3).digest != IdRule(width=4).digest
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,8 @@ def test_digest_follows_meaning_and_not_spelling(tmp_path: Path) -> None:
         ("type: real", "type: real\n    bounds: [3, 1]", 6, "low to high"),
         ("type: real", "type: real\n    on_invalid: 'null'", 6, "on_null: keep"),
         ("type: real", "type: real\n    encoder: one_hot", 6, "one_hot needs category"),
-        ("description: two columns", "description: [", 4, "not YAML"),
+        ("description: two columns", "description: two\ndescription: columns", 3, "stands twice"),
+        ("description: two columns", "description: [", 4, "not valid YAML"),
     ],
 )
 def test_a_wrong_spec_is_refused_with_its_line(tmp_path: Path, old: str, new: str, line: int, says: str) -> None:
@@ -67,11 +67,3 @@ def test_the_file_is_named_as_the_spec(tmp_path: Path) -> None:
     write(tmp_path, SMALL, "other")
     with pytest.raises(SpecError, match="not named as its file"):
         load_all(tmp_path)
-
-
-def test_rule_of_refuses_what_is_no_id(tmp_path: Path) -> None:
-    spec: FeatureSpec = load(write(tmp_path, SMALL))
-    assert spec.rule_of("user_id").type == "integer"
-    for column in ("age", "nobody"):
-        with pytest.raises(SpecError, match="not an id"):
-            spec.rule_of(column)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from base.errors import AccordError, SpecError
-from pipelines.lines import parse
 from pipelines.load import loads
 
 GOOD = textwrap.dedent("""\
@@ -99,13 +98,3 @@ def test_any_text_is_read_or_refused_with_a_clear_error(text: str) -> None:
     except AccordError as found:
         error = found
     assert error is None or "fuzz.yaml" in str(error)
-
-
-@given(st.dictionaries(st.sampled_from("abc"), st.integers() | st.lists(st.integers(), max_size=3), max_size=3))
-def test_every_key_has_its_line(document: dict[str, object]) -> None:
-    import yaml
-
-    text = yaml.safe_dump(document, default_flow_style=False)
-    _, lines = parse(text, "x")
-    for key in document:
-        assert text.splitlines()[lines[(key,)] - 1].startswith(f"{key}:")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -10,18 +11,19 @@ from base.errors import SpecError
 
 KeyPath = tuple[str | int, ...]
 MAX_TEXT = 256 * 1024
+MAX_DEPTH = 32
 
 
-def parse(text: str, name: str) -> tuple[Any, dict[KeyPath, int]]:
-    """Return the document and the line (from 1) of every key; `SpecError` for bad YAML, aliases and repeated keys."""
+def parse(text: str, name: str, *, aliases: bool = False) -> tuple[Any, dict[KeyPath, int]]:
+    """Return the document and the line (from 1) of every key; `SpecError` for bad YAML and repeated keys.
+
+    `aliases` only for the party's own files: a few lines of them can name gigabytes.
+    """
     if len(text) > MAX_TEXT:
         raise SpecError("the file is too large", expected=f"at most {MAX_TEXT} bytes", found=len(text), where=name)
     try:
-        # Aliases are refused before anything is built: a few lines of them can name gigabytes.
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1 if event.start_mark else 1
-                raise SpecError("YAML aliases are not used here", where=f"{name}:{line}")
+        if not aliases:
+            _refuse_aliases(text, name)  # before anything is built
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         lines: dict[KeyPath, int] = {}
         if node is not None:
@@ -35,14 +37,23 @@ def parse(text: str, name: str) -> tuple[Any, dict[KeyPath, int]]:
         raise SpecError("not valid YAML", found="a character that YAML does not allow", where=name) from None
 
 
-def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int:
+def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
     """Return the line of a key, or of its nearest parent that has one."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
 
 
+def _refuse_aliases(text: str, name: str) -> None:
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise SpecError("YAML aliases are not used here", where=f"{name}:{line}")
+
+
 def _walk(node: yaml.Node, path: KeyPath, name: str, lines: dict[KeyPath, int]) -> None:
+    if len(path) > MAX_DEPTH:  # an alias to its own parent has no end
+        raise SpecError("the file is nested too deeply", expected=f"at most {MAX_DEPTH} levels", where=name)
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
