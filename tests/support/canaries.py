@@ -30,6 +30,11 @@ def forms(value: str, rule=None) -> set[bytes]:
     return {form for form in found if len(form) >= 5}
 
 
+def unmistakable(found: set[bytes]) -> set[bytes]:
+    """Return the forms that are in a file of megabytes by a leak and not by chance: no short digits, no small integers."""
+    return {form for form in found if len(form) > 8 or (len(form) == 8 and form[:1].isalpha() and form.isalnum())}
+
+
 def unpacked(body: bytes) -> list[bytes]:
     """Return the bytes, and what they hold if they are compressed as a whole."""
     found = [body]
@@ -41,19 +46,34 @@ def unpacked(body: bytes) -> list[bytes]:
     return found
 
 
-def canaries(consortium, specs, party: str) -> dict[str, set[bytes]]:
-    """Return {data set.column: forms} of the raw files of a party; what another party may know anyway is left out."""
+COLUMNS = ("user_id", "timestamp", "zip")
+
+
+def canaries(consortium, specs, party: str, but: tuple[str, ...] = ()) -> dict[str, set[bytes]]:
+    """Return {data set.column: forms} of the raw files of a party, without values that a party of `but` has as well."""
+    known = {value for other in but for _, _, values in _values(consortium, specs, other) for value in values}
     found = {}
+    for name, rule, values in _values(consortium, specs, party):
+        own = sorted(text for plain, text in values.items() if plain not in known)
+        some = own[:: max(1, len(own) // PER_COLUMN)]
+        found[name] = set().union(*(forms(text, rule) for text in some))
+    return found
+
+
+def _values(consortium, specs, party):
+    """Yield (data set.column, id rule, {normal form: text in the file}) of the private columns of a party's files."""
     for path in sorted((consortium.directory(party) / "data").glob("*.csv")):
         if path.stem == "catalogue":  # public and the same at all parties
             continue
         spec = specs["user" if path.stem == "people" else "interaction"]
         with path.open(encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
-        for column in ("user_id", "timestamp", "zip"):
+        for column in COLUMNS:
             if column in rows[0]:
                 rule = spec.columns[column].rule if column == "user_id" else None
-                values = {row[column] for row in rows if row[column] and len(row[column].strip()) >= 5}
-                some = sorted(values)[:: max(1, len(values) // PER_COLUMN)]
-                found[f"{path.stem}.{column}"] = set().union(*(forms(value, rule) for value in some))
-    return found
+                texts = {row[column] for row in rows if row[column] and len(row[column].strip()) >= 5}
+                yield f"{path.stem}.{column}", rule, {_plain(text, rule): text for text in texts}
+
+
+def _plain(text, rule):
+    return (normal_form(text, rule)[0] if rule is not None else None) or text.strip()
