@@ -31,7 +31,7 @@ def forms(value: str, rule=None) -> set[bytes]:
 
 
 def unmistakable(found: set[bytes]) -> set[bytes]:
-    """Return the forms that are in a file of megabytes by a leak and not by chance: no short digits, no small integers."""
+    """Return the forms that lie in a large file by a leak and not by chance: no short digits, no small integers."""
     return {form for form in found if len(form) > 8 or (len(form) == 8 and form[:1].isalpha() and form.isalnum())}
 
 
