@@ -119,13 +119,6 @@ def require_port(port: int) -> None:
             ) from None  # fmt: skip
 
 
-def free_port() -> int:
-    """Return a port of loopback that nothing uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def main() -> int:
     """Serve the demo until somebody presses Ctrl-C; the exit code is that of the error, if there is one."""
     console = Console()

@@ -1,4 +1,4 @@
-"""Fixtures for every test: public data, one Spark session a run."""
+"""Fixtures for every test: public data, parties in threads, one Spark session a run."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ def accord_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("ACCORD_DATA names no folder of public data sets")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def threads(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A module's parties: `threads(component name, roles, inputs, params)` runs one step and returns an `Outcome`."""
+    from step_threads import Threads
+
+    return Threads(tmp_path_factory.mktemp("parties"))
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,8 @@
 """Attacks see what an adversary sees; here that is every party's vector of every round, before anyone protects it."""
 
-import importlib.util
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +13,6 @@ from components import horizontal_mf
 from components.contract import require
 from crypto.packing import Lanes
 from runtime.randomness import Randomness
-
-_spec = importlib.util.spec_from_file_location(
-    "component_threads", Path(__file__).parents[1] / "components" / "conftest.py"
-)
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-threads = _module.threads  # the parties of the component tests, with their real keys and channels
 
 
 @dataclass

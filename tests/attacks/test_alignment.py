@@ -2,8 +2,6 @@
 
 import hashlib
 import math
-import runpy
-from pathlib import Path
 
 import gmpy2
 import numpy as np
@@ -25,13 +23,6 @@ PEOPLE = ID_SPACE[137:20_000:97]
 @pytest.fixture(scope="module")
 def key():
     return RsaSecretKey.generate(2048)
-
-
-@pytest.fixture(scope="module")
-def threads(tmp_path_factory):
-    """The parties in threads of tests/components."""
-    components = runpy.run_path(str(Path(__file__).parents[1] / "components" / "conftest.py"))
-    return components["Threads"](tmp_path_factory.mktemp("parties"))
 
 
 def enumerate_ids(tags, guess):

@@ -1,11 +1,7 @@
 """Attacks on secure sums: each succeeds on a weakened setting and fails on what `Summer` and `relay` do."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from base.errors import ConsentError, CryptoError, SpecMismatch, StateError
 from components import secure_sum
@@ -35,13 +31,6 @@ PART = Component(
     "sums", {"data_holder": holder, "aggregator": lambda ctx, params: relay(ctx, len(params.rounds)) or {}}, Rounds,
     sum_messages("the sum"),
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def threads(tmp_path_factory):
-    """The parties in threads of tests/components."""
-    components = runpy.run_path(str(Path(__file__).parents[1] / "components" / "conftest.py"))
-    return components["Threads"](tmp_path_factory.mktemp("parties"))
 
 
 def inputs(*rounds, **bounds):

@@ -5,9 +5,10 @@ import sqlite3
 import stat
 
 import pytest
+from ports import free_port
 
 from base.errors import EnvironmentMissing, SpecError, StateError
-from demo.airflow import Airflow, free_port, require_port
+from demo.airflow import Airflow, require_port
 from demo.airflow_home import AirflowHome
 from demo.dag_run import run_dags
 

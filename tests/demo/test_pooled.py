@@ -1,8 +1,6 @@
 """The harness's arms: the same rows as the nodes clean and split, and an order that is the one of the alignment."""
 
-import importlib.util
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,13 +11,6 @@ from demo import pooled
 from demo.data import prepare
 from demo.raw_split import HarnessContext, alignment, clean_tables
 from pipelines.load import load
-
-_spec = importlib.util.spec_from_file_location(
-    "component_threads", Path(__file__).parents[1] / "components" / "conftest.py"
-)
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-threads = _module.threads
 
 PARTIES = ("north_bank", "south_bank", "west_bank", "bureau")
 

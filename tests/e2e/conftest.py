@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from ports import free_port, free_ports
 
-from demo.airflow import Airflow, free_port
+from demo.airflow import Airflow
 from demo.airflow_home import AirflowHome
 from demo.consortium import PARTIES, Consortium
 from demo.dag_run import run_dags
@@ -21,7 +22,7 @@ from demo.harness import PIPELINES, SEED, connection
 @pytest.fixture(scope="session")
 def original(tmp_path_factory):
     """The organisations before their first run; no test may change them."""
-    ports = {party: free_port() for party in PARTIES}
+    ports = free_ports(PARTIES)
     consortium = Consortium(tmp_path_factory.mktemp("original"), ports=ports)
     prepare("synthetic", consortium.root / "parties", SEED)
     consortium.lay_out()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ports import free_ports
 
 from demo.consortium import Consortium
 
@@ -17,18 +17,8 @@ SMALL = Path(__file__).with_name("small.yaml").read_text(encoding="utf-8")
 COMMON, OWN = 105, 10
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def lay_out(root: Path, parties: tuple[str, ...] = PARTIES) -> Consortium:
-    consortium = Consortium(root, parties=parties, ports=dict(zip(parties, free_ports(len(parties)), strict=True)))
+    consortium = Consortium(root, parties=parties, ports=free_ports(parties))
     consortium.lay_out()
     consortium.sign()
     rows = [f"C{n:07d},{n % 9 + 1},{n % 5 + 1},880000000" for n in range(COMMON + OWN)]

@@ -1,0 +1,89 @@
+"""One step of a few parties in threads: the real context, keys, channel, door and ledger over memory."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from recorder import Recorder
+
+from base.errors import AccordError, Cancelled
+from components.registry import component
+from crypto.node_keys import NodeKeys
+from runtime.checkpoint import FileCheckpoint
+from runtime.context import Services, StepContext
+from runtime.execute import parse_params
+from runtime.keys import PartyKeys
+from runtime.randomness import Randomness
+from transport.channel import Channel
+from transport.door import Door, PlanGuard
+from transport.ledger import Ledger, MemoryLedgerStore
+from transport.memory import MemoryExchange, MemoryInbox
+
+
+@dataclass
+class Watcher:
+    metrics: dict = field(default_factory=dict)
+
+    def metric(self, name, value, round_number):
+        self.metrics[name] = value
+
+    def progress(self, done, total, unit):
+        pass
+
+
+@dataclass
+class Outcome:
+    outputs: dict = field(default_factory=dict)  # party -> outputs
+    errors: dict = field(default_factory=dict)  # party -> the error that it raised
+    parcels: dict = field(default_factory=dict)  # party -> what left it
+    metrics: dict = field(default_factory=dict)
+
+
+class Threads:
+    """Parties that keep their keys from step to step."""
+
+    def __init__(self, folder):
+        self.folder, self._nodes, self._secrets = folder, {}, {}
+
+    def __call__(self, part, roles, inputs, params=None, *, run="run", step="step", attempt=1, seed=1, functions=None):
+        """Run one step; `functions` (party -> function) puts another role function in place of the component's."""
+        part = component(part) if isinstance(part, str) else part
+        parties = {party: role for role, members in roles.items() for party in members}
+        roles = {role: tuple(sorted(members)) for role, members in roles.items()}
+        for party in parties:
+            self._nodes.setdefault(party, NodeKeys.generate())
+        publics = {party: self._nodes[party].public for party in parties}
+        exchange, guard = MemoryExchange(), PlanGuard(run, {step: (part.messages, roles)})
+        outcome, stop = Outcome(), []
+
+        def one(party):
+            keys = PartyKeys(party, self._nodes[party], publics, self.folder / party)
+            watcher = Watcher(outcome.metrics.setdefault(party, {}))
+            channel = Channel(
+                party, parties[party], roles, run, step, attempt, part.messages, carriers[party], ledgers[party],
+                deadline_seconds=60, cancelled=lambda: stop[0] if stop else None,
+            )  # fmt: skip
+            ctx = StepContext(
+                run=run, step=step, attempt=attempt, party=party, role=parties[party], roles=roles,
+                inputs=inputs.get(party, {}), services=Services(keys, party.encode() * 8, None, None, None),
+                randomness=Randomness(seed, f"test/{step}", party.encode() * 8), channel=channel,
+                checkpoint=FileCheckpoint(self.folder / party / "checkpoints", None), observer=watcher,
+            )  # fmt: skip
+            try:
+                function = (functions or {}).get(party, part.roles[parties[party]])
+                outcome.outputs[party] = function(ctx, parse_params(part, params or {}, step))
+            except Exception as error:
+                outcome.errors[party] = error
+                stop.append(Cancelled(f"the step failed at {party}"))
+                if not isinstance(error, AccordError):
+                    raise
+
+        ledgers, carriers = {}, {}
+        for party in parties:
+            (self.folder / party).mkdir(exist_ok=True)
+            signer = PartyKeys(party, self._nodes[party], publics, self.folder / party)
+            ledgers[party] = Ledger(signer, MemoryLedgerStore())
+            parcels = outcome.parcels.setdefault(party, [])
+            carriers[party] = Recorder(exchange.join(Door(guard, ledgers[party], MemoryInbox())), parcels)
+        with ThreadPoolExecutor(len(parties)) as pool:
+            list(pool.map(one, parties))
+        return outcome
