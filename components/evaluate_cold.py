@@ -15,6 +15,7 @@ import numpy as np
 from annotated_types import Ge
 
 from components.contract import Component, Context, Outputs, Params
+from features.indexing import rating_columns
 from models.metrics import rmse
 from models.vertical import Factors, predict
 
@@ -28,7 +29,7 @@ class EvaluateColdParams(Params):
 def label_holder(ctx: Context, params: EvaluateColdParams) -> Outputs:
     """Return {arm}.{group}.rmse, and n and people of each group."""
     ratings, model = ctx.inputs["ratings"], ctx.inputs["model"]
-    user, item, rating = (ratings["test"][name].to_numpy() for name in ("user", "item", "rating"))
+    user, item, rating = rating_columns(ratings["test"])
     scale = ratings["train"]["rating"].to_numpy()
     arms = {arm: np.clip(r, scale.min(), scale.max()) for arm, r in _predictions(model, user, item)}
 

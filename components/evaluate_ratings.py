@@ -26,6 +26,7 @@ from base.canonical import digest, digest_bytes
 from components.contract import Arrays, Component, Context, Outputs, Params
 from components.secure_sum import MIN_PARTIES, Summer, relay, sum_messages
 from crypto.packing import Lanes
+from features.indexing import rating_columns
 from models import mf
 from models.metrics import root_mean, squared_error
 
@@ -99,7 +100,7 @@ def _sums(ratings: dict[str, pa.Table], model: Arrays, part: str) -> Iterator[fl
 
 
 def _columns(table: pa.Table) -> mf.Ratings:
-    user, item, rating = (table[name].to_numpy() for name in ("user", "item", "rating"))
+    user, item, rating = rating_columns(table)
     return mf.Ratings(user, item, rating.astype(np.float64))
 
 

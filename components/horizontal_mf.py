@@ -30,6 +30,7 @@ from base.canonical import digest, digest_bytes
 from components.contract import Arrays, Component, Context, Outputs, Params
 from components.secure_sum import MIN_PARTIES, Summer, relay, sum_messages
 from crypto.packing import Lanes
+from features.indexing import rating_columns
 from models import mf
 from models.row_average import averaged, contribution, from_digits, row_weights, to_digits
 
@@ -165,7 +166,7 @@ def load(ctx: Context, params: HorizontalMfParams) -> Own:
         catalogue == statistics["catalogue"], "the catalogue of the split is not the one of the statistics",
         expected=statistics["catalogue"][:16], found=catalogue[:16], remedy="run the steps before training again",
     )  # fmt: skip
-    user, item, rating = (tables["train"][name].to_numpy() for name in ("user", "item", "rating"))
+    user, item, rating = rating_columns(tables["train"])
     ctx.require(len(rating) > 0, "no training ratings", expected="some", found=0)
     users, items = tables["users"].num_rows, tables["items"].num_rows
     return Own(

@@ -20,6 +20,7 @@ from annotated_types import Ge, Gt, Lt, MinLen
 from numpy.typing import NDArray
 
 from components.contract import Component, Context, Outputs, Params
+from components.known_items import item_positions
 from features.indexing import aligned_ids, positions, rating_table, sorted_ids
 
 WARM = -1
@@ -59,10 +60,7 @@ def _indexed(ctx: Context, params: SplitColdParams) -> tuple[pa.Table, pa.Array,
     table: pa.Table = ctx.inputs["tables"][params.ratings]
     items = sorted_ids(ctx.inputs["tables"][params.catalogue]["item_id"])
     users = aligned_ids(table["user_id"], ctx.inputs["alignment"])
-    u, i = positions(table["user_id"], users), positions(table["item_id"], items)
-    unknown = int((i < 0).sum())
-    ctx.require(unknown == 0, "ratings of items that the catalogue does not hold", expected=0, found=unknown,
-                remedy=f"complete {params.catalogue} or drop these ratings")  # fmt: skip
+    u, i = positions(table["user_id"], users), item_positions(ctx, table, items, params.catalogue)
     ctx.metric("people", len(users))
     ctx.metric("rows_not_aligned", int((u < 0).sum()))
     order = np.lexsort((i, u))

@@ -16,6 +16,7 @@ from annotated_types import Gt, Lt
 from pydantic import model_validator
 
 from components.contract import Component, Context, Outputs, Params
+from components.known_items import item_positions
 from features.indexing import positions, rating_table, sorted_ids
 
 
@@ -39,10 +40,7 @@ def data_holder(ctx: Context, params: SplitRatingsParams) -> Outputs:
     table: pa.Table = ctx.inputs["tables"][params.ratings]
     # 1. Indices, and the canonical order.
     users, items = sorted_ids(table["user_id"]), sorted_ids(ctx.inputs["tables"][params.catalogue]["item_id"])
-    u, i = positions(table["user_id"], users), positions(table["item_id"], items)
-    unknown = int((i < 0).sum())
-    ctx.require(unknown == 0, "ratings of items that the catalogue does not hold", expected=0, found=unknown,
-                remedy=f"complete {params.catalogue} or drop these ratings")  # fmt: skip
+    u, i = positions(table["user_id"], users), item_positions(ctx, table, items, params.catalogue)
     order = np.lexsort((i, u))
     rows = rating_table(u[order], i[order], table["rating"].to_numpy()[order])
     # 2. One draw for all rows.

@@ -18,7 +18,7 @@ from components import evaluate_cold, split_cold, split_ratings
 from components.horizontal_mf import HorizontalMfParams
 from components.vertical_mf import VerticalMfParams
 from demo.raw_split import HarnessContext, Tables, alignment, clean_tables
-from features.indexing import positions
+from features.indexing import positions, rating_columns
 from models import mf, vertical
 from models.metrics import root_mean, squared_error
 from pipelines.spec import PipelineSpec
@@ -117,7 +117,7 @@ class Arms:
 
 
 def _columns(table: pa.Table) -> mf.Ratings:
-    user, item, rating = (table[name].to_numpy() for name in ("user", "item", "rating"))
+    user, item, rating = rating_columns(table)
     return mf.Ratings(user, item, rating.astype(np.float64))
 
 
@@ -142,7 +142,6 @@ def _fit_both(
     u, i = positions(behaviour["user_id"], users), positions(behaviour["item_id"], items)
     known = (u >= 0) & (i >= 0)  # the bureau knows people whom the bank does not
     other = vertical.Ratings(u[known], i[known], behaviour["rating"].to_numpy()[known], shape)
-    user, item, rating = (ratings["train"][name].to_numpy() for name in ("user", "item", "rating"))
     ridge = vertical.Ridge(params.reg_user, params.reg_item, params.reg_bias)
-    mine = vertical.Ratings(user, item, rating, shape)
+    mine = vertical.Ratings(*rating_columns(ratings["train"]), shape)
     return vertical.pooled(mine, other, params.embedding_size, ridge, params.sweeps, rng)

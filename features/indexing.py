@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,3 +35,9 @@ def rating_table(user: NDArray[np.int64], item: NDArray[np.int64], rating: NDArr
     """Return ratings as the models read them: user int32, item int32, rating float32."""
     columns = {"user": user.astype(np.int32), "item": item.astype(np.int32), "rating": rating.astype(np.float32)}
     return pa.table(columns)
+
+
+def rating_columns(table: pa.Table) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return user, item and rating of what `rating_table` made, each (n,) and of the type that it has there."""
+    user, item, rating = (table[name].to_numpy() for name in ("user", "item", "rating"))
+    return user, item, rating
