@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy import select
 
 from base.errors import AccordError, ConsentError
-from components.registry import component
 from party_node.attempts import SUCCEEDED
 from party_node.database import Attempt, Database, Run
 from party_node.ledger_store import SqlLedgerStore
 from party_node.runs import Runs
+from pipelines.plan import plan_guard
 from runtime.artifacts import Ref, Store
 from runtime.party import Home
 from transport.door import PlanGuard
@@ -76,11 +76,12 @@ class Reports:
     def audit(self, run: str, ask: Ask) -> dict[str, Any]:
         """Verify this party's chain and every other party's, and reconcile each pair with the plan."""
         row = self._runs.get(run)
-        guard = self._guard(row)
+        spec = self._runs.spec(row)
+        guard = plan_guard(run, spec)
         own = list(self._ledger.store.entries(run))
         self._ledger.verify(run, self._home.party, own, self._entries.heads(run))
         found = {}
-        for peer in self._runs.spec(row).parties:
+        for peer in spec.parties:
             if peer != self._home.party:
                 found[peer] = self._compare(run, peer, own, ask(peer, "peer.ledger", {"run": run}), guard)
         return {"run": run, "party": self._home.party, "entries": len(own), "peers": found}
@@ -97,12 +98,6 @@ class Reports:
         result = reconcile(self._home.party, own, peer, theirs, guard)
         findings = [{"kind": str(f.kind), "message": str(f.key), "party": f.party} for f in result.findings]
         return {"clean": result.clean, "matched": result.matched, "error": None, "findings": findings}
-
-    def _guard(self, row: Run) -> PlanGuard:
-        spec = self._runs.spec(row)
-        parts = {name: component(step.component) for name, step in spec.steps.items()}
-        tables = {name: (p.messages, spec.step_roles(name, sorted(p.roles))) for name, p in parts.items()}
-        return PlanGuard(row.run, tables)
 
     def _steps(self, row: Run) -> dict[str, dict[str, Any]]:
         """Return the last attempt of every step in the order of the pipeline."""

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from base.canonical import digest
-from components.registry import catalogue
+from components.registry import catalogue, component
 from pipelines.accord import SignedAccord, data_sets
 from pipelines.spec import Name, PipelineSpec, Strict
+from transport.door import PlanGuard
 from transport.message import WIRE_VERSION
 
 
@@ -61,6 +62,12 @@ def make_template(spec: PipelineSpec, accord: SignedAccord, specs: Mapping[str, 
         components={name: digest(catalogue()[name]) for name in used},
         specs={name: specs[name] for name in used_specs(spec, accord)},
     )
+
+
+def plan_guard(run: str, spec: PipelineSpec) -> PlanGuard:
+    """Return what admits the messages that the steps of a run declare, and no other."""
+    parts = {name: component(step.component) for name, step in spec.steps.items()}
+    return PlanGuard(run, {n: (part.messages, spec.step_roles(n, sorted(part.roles))) for n, part in parts.items()})
 
 
 def commitment(salt: bytes, snapshots: Mapping[str, str]) -> str:

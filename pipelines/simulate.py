@@ -18,6 +18,7 @@ from base.errors import AccordError, Cancelled
 from components.registry import component
 from features import spark as spark_session
 from pipelines.accord import SignedAccord
+from pipelines.plan import plan_guard
 from pipelines.spec import PipelineSpec
 from runtime.artifacts import Ref, Store
 from runtime.context import Observer, Services
@@ -25,7 +26,7 @@ from runtime.execute import StepTask, execute, parse_params
 from runtime.party import Home
 from runtime.services import party_keys, services
 from transport.channel import Carrier, Channel
-from transport.door import Door, PlanGuard
+from transport.door import Door
 from transport.ledger import Ledger, MemoryLedgerStore
 from transport.memory import MemoryExchange, MemoryInbox
 
@@ -125,8 +126,7 @@ def _parties(
     spark: Callable[[], Any],
     exchange: Exchange,
 ) -> dict[str, Party]:
-    parts = {name: component(step.component) for name, step in spec.steps.items()}
-    guard = PlanGuard(RUN, {n: (p.messages, spec.step_roles(n, sorted(p.roles))) for n, p in parts.items()})
+    guard = plan_guard(RUN, spec)
     peers = {party: terms.keys for party, terms in accord.terms.parties.items()}
     found = {}
     for party in spec.parties:
