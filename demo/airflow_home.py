@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from base.errors import EnvironmentMissing
+from base.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 DATABASE = "airflow.db"
@@ -83,8 +84,7 @@ class AirflowHome:
                 "API__SECRET_KEY": secrets.token_hex(32),
                 "API_AUTH__JWT_SECRET": secrets.token_hex(64),
             }
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                json.dump(keys, file)
+            write_whole(path, json.dumps(keys).encode(), private=True)
         return dict(json.loads(path.read_text()))
 
     def _template(self) -> Path:

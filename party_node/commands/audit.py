@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -49,7 +50,7 @@ def show_ledger(
         show(node.call("ledger", {"run": run}))
 
 
-def _print(answer: dict) -> None:  # type: ignore[type-arg]
+def _print(answer: Mapping[str, Any]) -> None:
     out = console()
     out.print(f"{answer['party']}: {answer['entries']} entries, chain and signatures hold", markup=False)
     for peer, found in answer["peers"].items():

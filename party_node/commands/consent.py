@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from party_node.commands.common import HOMES, HomeOption, HomesOption, PartyOption, console, find_home
+
+if TYPE_CHECKING:
+    from pipelines.accord import SignedAccord
 
 
 def sign(
@@ -47,15 +50,16 @@ def approve(
 ) -> None:
     """Approve a pipeline as it stands, as a party's approver; a changed file asks again."""
     from party_node import launch
+    from pipelines.load import load
 
     at = find_home(party, home, homes)
-    text = _read(pipeline)
+    text = load(pipeline).text
     with launch.client(at, "approver") as node:
         answer = node.call("approve", {"pipeline": text, "file": str(pipeline)})
     console().print(f"{answer['approver']} approved {pipeline}: template {answer['template'][:16]}", markup=False)
 
 
-def _draft(terms: Path, homes: Path, keys: Path | None):  # type: ignore[no-untyped-def]
+def _draft(terms: Path, homes: Path, keys: Path | None) -> SignedAccord:
     import json
 
     from crypto.node_keys import NodePublicKeys
@@ -68,9 +72,3 @@ def _draft(terms: Path, homes: Path, keys: Path | None):  # type: ignore[no-unty
         if path.exists():
             found[name] = NodePublicKeys.from_document(json.loads(path.read_bytes()))
     return signing.draft(conditions, found, str(terms))
-
-
-def _read(path: Path) -> str:
-    from pipelines.load import load
-
-    return load(path).text
