@@ -97,6 +97,7 @@ class Attempts:
     def start(self, peer: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Run a reserved attempt in the worker; all parties resume at the round `resume`, or begin."""
         live = self._mine(peer, body)
+        self._runs.require_unchanged(live.task.run, live.task.step)
         resume = None if body["resume"] is None else int(body["resume"])
         if resume is not None and resume not in self._checkpoints(live.task).rounds():
             raise StateError("the agreed checkpoint is not here", expected=f"round {resume}", party=self._home.party)

@@ -16,12 +16,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session
 
 from base.errors import ApprovalMissing, ConsentError, SpecMismatch, StateError, from_wire
 from features.spec import load_all
 from party_node.accords import Accords
-from party_node.database import Approval, Database, Run
+from party_node.database import Approval, Attempt, Database, Run
 from pipelines.accord import SignedAccord, data_sets
 from pipelines.load import Pipeline, loads
 from pipelines.plan import RunPlan, Template, commitment, make_template, used_specs
@@ -91,6 +92,10 @@ class Runs:
             raise ConsentError(
                 "the run plan is not what this party prepared", where=f"run {plan.run}", found="other fields"
             )
+        if row.plan is not None and RunPlan.model_validate(row.plan).digest != plan.digest:
+            raise ConsentError(
+                "this party has signed another plan of the run", where=f"run {plan.run}", remedy="start a new run"
+            )
         self._update(plan.run, plan=plan.model_dump(mode="json"))
         return {"signature": self._accords.sign(DOMAIN + plan.digest.encode()).hex()}
 
@@ -102,7 +107,7 @@ class Runs:
         plan, signatures = RunPlan.model_validate(row.plan), dict(body["signatures"])
         for party in self.spec(row).parties:
             self._accords.verify(party, DOMAIN + plan.digest.encode(), bytes.fromhex(str(signatures.get(party, ""))))
-        self._update(row.run, signatures=signatures, state=OPEN)
+        self._open(row, signatures)
         return {"digest": plan.digest}
 
     def abandon(self, peer: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,7 +167,62 @@ class Runs:
         self._accords.get(row.accord)  # an accord that has ended stops a run at its next step
         return row
 
+    def require_unchanged(self, run: str, step: str) -> None:
+        """Raise unless what a person approved and what this party committed to is still what the step would use.
+
+        Accord, feature specs and components are files that may change while a run is open, and so may the data.
+        """
+        row = self.get(run)
+        pipeline, _, template = self.template(row.text, row.file)
+        if template.digest != row.template:
+            raise ConsentError(
+                "accord, feature specs or components are not those of the run any more",
+                expected=f"template {row.template[:16]}",
+                found=f"template {template.digest[:16]}",
+                where=f"run {run}",
+                remedy="start a new run",
+                party=self._home.party,
+            )
+        loads_data = any(name == step and party == self._home.party for name, party, _ in data_sets(pipeline.spec))
+        if loads_data and RunPlan.model_validate(row.plan).commitments[self._home.party] != self._commitment(
+            row, pipeline.spec
+        ):
+            raise ConsentError(
+                "the data sets are not those that this party committed to",
+                expected="the files as they were when the run was opened",
+                found="other bytes",
+                where=f"run {run}, step {step}",
+                remedy="start a new run",
+                party=self._home.party,
+            )
+
     # --- parts
+
+    def _open(self, row: Run, signatures: Mapping[str, Any]) -> None:
+        """Counting the quota and opening are one transaction: many runs may have been prepared before any was open."""
+        accord = self._accords.get(row.accord)
+        if accord.digest != row.accord_digest:
+            raise ConsentError("the accord is another one than the run was prepared under", where=f"run {row.run}")
+        with self._database.write() as session:
+            known = session.get_one(Run, row.run)
+            if known.state == PREPARING:
+                self._within_quota(session, accord)
+            known.signatures, known.state = dict(signatures), OPEN
+
+    def _within_quota(self, session: Session, accord: SignedAccord) -> None:
+        """Raise when the accord's runs are used up; a run that was abandoned counts when one of its steps was here."""
+        begun = select(Attempt.run).where(Attempt.run == Run.run).exists()
+        counts = or_(Run.state.in_((OPEN, CLOSED)), begun)
+        used = session.scalar(select(func.count()).where(Run.accord_digest == accord.digest, counts))
+        if (used or 0) >= accord.terms.max_runs:
+            raise ConsentError(
+                "the accord's number of runs is used up",
+                expected=f"at most {accord.terms.max_runs}",
+                found=used,
+                where=f"accord {accord.terms.accord}",
+                remedy="agree on a new version of the accord",
+                party=self._home.party,
+            )
 
     def _mine(self, run: str, peer: str, states: tuple[str, ...]) -> Run:
         row = self.get(run)
@@ -189,25 +249,14 @@ class Runs:
     def _keep(
         self, run: str, pipeline: Pipeline, accord: SignedAccord, template: Template, seed: int, run_key: str | None
     ) -> None:
-        """Store the run unless it is there; counting the quota and storing are one transaction."""
+        """Store the run unless it is there, while the quota has room."""
         with self._database.write() as session:
             known = session.get(Run, run)
             if known is not None:
                 if (known.template, known.seed, known.state) != (template.digest, seed, PREPARING):
                     raise StateError("another run has this name", where=f"run {run}", party=self._home.party)
                 return
-            used = session.scalar(
-                select(func.count()).where(Run.accord_digest == accord.digest, Run.state.in_((OPEN, CLOSED)))
-            )
-            if (used or 0) >= accord.terms.max_runs:
-                raise ConsentError(
-                    "the accord's number of runs is used up",
-                    expected=f"at most {accord.terms.max_runs}",
-                    found=used,
-                    where=f"accord {accord.terms.accord}",
-                    remedy="agree on a new version of the accord",
-                    party=self._home.party,
-                )
+            self._within_quota(session, accord)
             session.add(
                 Run(
                     run=run,

@@ -45,6 +45,12 @@ class OpenRuns(Runs):
     def require_open(self, run, peer):
         return self._mine(run, peer, ("open",))
 
+    def require_unchanged(self, run, step):
+        if (run, step) in self.changed:
+            raise ConsentError("something has changed since the run was opened")
+
+    changed = ()
+
 
 @pytest.fixture
 def node(organisations):
@@ -99,6 +105,13 @@ def test_an_attempt_from_reservation_to_success(node):
     assert (seen["state"], seen["rows"], seen["error"]) == (SUCCEEDED, 3, None)
     assert "outputs" not in seen  # digests of a party's data are its own
     assert node.worker.tasks[0]["party"] == "bureau"
+
+
+def test_nothing_starts_when_what_was_agreed_has_changed(node):
+    node._runs.changed = [("r1", "align")]
+    with pytest.raises(ConsentError, match="has changed"):
+        begin(node)
+    assert node.worker.tasks == []
 
 
 def test_one_reservation_at_a_time_and_asking_again_renews(node):

@@ -7,7 +7,7 @@ import pytest
 
 from base.errors import AccordError, ApprovalMissing, ConsentError, PeerForeign, SpecError, SpecMismatch, StateError
 from party_node.accords import Accords
-from party_node.database import Database
+from party_node.database import Attempt, Database
 from party_node.ledger_store import SqlLedgerStore
 from party_node.runs import CLOSED, FAILED, OPEN, Runs
 from party_node.signing import draft, install, read_conditions, sign
@@ -180,6 +180,73 @@ def test_the_quota_counts_opened_runs(parties, organisations):
     open_all(parties, "r1")
     with pytest.raises(ConsentError, match="used up"):
         parties["bureau"].prepare("north_bank", ask(parties, "r2"))
+
+
+def test_runs_prepared_together_do_not_pass_the_quota_when_they_are_opened(parties, organisations):
+    _sign(organisations, max_runs=1)
+    for runs in parties.values():
+        runs.approve(SMALL, FILE, "somebody")
+    plan(parties, ask(parties, "r1"))
+    plan(parties, ask(parties, "r2"))
+    open_all(parties, "r1")
+    with pytest.raises(ConsentError, match="used up"):
+        open_all(parties, "r2")
+    with pytest.raises(StateError):
+        parties["bureau"].require_open("r2", "north_bank")
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_abandoning_a_run_gives_nothing_back_once_a_step_has_begun(parties, organisations, begun):
+    _sign(organisations, max_runs=1)
+    for runs in parties.values():
+        runs.approve(SMALL, FILE, "somebody")
+    open_all(parties, "r1")
+    home = organisations.home("bureau")
+    if begun:
+        with Database(home.url(home.conf.database)).write() as session:
+            session.add(Attempt(run="r1", step="load", attempt=1, state="succeeded", created=1.0))
+    parties["bureau"].abandon("north_bank", {"run": "r1", "error": ConsentError("no more").to_wire()})
+    body = ask(parties, "r2")
+    if begun:
+        with pytest.raises(ConsentError, match="used up"):
+            parties["bureau"].prepare("north_bank", body)
+    else:
+        parties["bureau"].prepare("north_bank", body)
+
+
+def test_one_plan_is_signed_for_a_run(parties):
+    made = plan(parties, ask(parties)).model_dump(mode="json")
+    signature = parties["bureau"].accept("north_bank", {"plan": made})
+    assert parties["bureau"].accept("north_bank", {"plan": made}) == signature
+    other = {**made, "commitments": {**made["commitments"], "south_bank": "0" * 64}}
+    with pytest.raises(ConsentError, match="another plan"):
+        parties["bureau"].accept("north_bank", {"plan": other})
+
+
+def test_an_open_run_stops_when_its_accord_is_replaced(parties, organisations):
+    open_all(parties)
+    parties["bureau"].require_unchanged("r1", "load")
+    _sign(organisations, version=2)
+    with pytest.raises(ConsentError, match="not those of the run"):
+        parties["bureau"].require_unchanged("r1", "load")
+
+
+def test_an_open_run_stops_when_a_feature_spec_is_edited(parties, organisations):
+    open_all(parties)
+    spec = organisations.directory("bureau") / "feature_specs" / "user.yaml"
+    spec.write_text(spec.read_text().replace("on_null: drop", "on_null: refuse", 1))
+    with pytest.raises(ConsentError, match="not those of the run"):
+        parties["bureau"].require_unchanged("r1", "load")
+
+
+def test_data_changed_after_the_run_was_opened_are_not_loaded(parties, organisations):
+    open_all(parties)
+    path = organisations.directory("bureau") / "data" / "people.csv"
+    path.write_text(path.read_text() + "C0000999,30,F,none,12345\n")
+    with pytest.raises(ConsentError, match="committed to"):
+        parties["bureau"].require_unchanged("r1", "load")
+    parties["bureau"].require_unchanged("r1", "align")  # works on what was loaded
+    parties["south_bank"].require_unchanged("r1", "load")
 
 
 @pytest.mark.parametrize("field", ["seed", "template", "commitments"])
