@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from base.canonical import digest
+from base.canonical import digest, digest_bytes
 from base.errors import ConsentError, CryptoError, SpecMismatch, StateError
 from components.contract import Context
 from crypto.packing import Lanes
@@ -77,7 +77,7 @@ class Summer:
         what the sum is over, `CryptoError` for values outside the lanes (see `Lanes.clip`).
         """
         # 1. One sum for each round.
-        context = self._claim(round_number, bound, lanes, values.size)
+        context = self._claim(round_number, bound, lanes, values)
 
         # 2. The protected part, and the signature without which nobody decrypts.
         self._ctx.send("part", self._key.encrypt(values, lanes, name).to_table())
@@ -90,11 +90,14 @@ class Summer:
             raise CryptoError("a total is not of all parts", expected=f"{values.size} values of {len(self._roster)}")
         return self._key.decrypt(vector)
 
-    def _claim(self, round_number: int, bound: bytes, lanes: Lanes, length: int) -> bytes:
-        """Return the context of a round that has not been summed before; `StateError` otherwise."""
+    def _claim(self, round_number: int, bound: bytes, lanes: Lanes, values: np.ndarray) -> bytes:
+        """Return the context of a round that has not been summed before; `StateError` otherwise.
+
+        The key store also remembers the own values: two totals would tell by how much these have changed.
+        """
         ctx = self._ctx
-        lasting = [ctx.run, ctx.step, round_number, *self._roster, bound.hex(), repr(lanes), length]
-        record = bytes.fromhex(digest(lasting))
+        lasting = [ctx.run, ctx.step, round_number, *self._roster, bound.hex(), repr(lanes), values.size]
+        record = bytes.fromhex(digest([*lasting, digest_bytes(np.asarray(values, np.float64).tobytes())]))
         kept = ctx.keys.keep(f"sum.{digest([ctx.run, ctx.step, round_number])}", lambda: record)
         if round_number in self._rounds or (ctx.attempt > 1 and kept != record):
             raise StateError(

@@ -122,7 +122,7 @@ def feature_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
     ctx.require(key.bits == params.key_bits, "key", expected=params.key_bits, found=key.bits)
     received = ctx.recv("factors")
     factors = _whole(ctx, received, key, params.lanes(people), people, params.embedding_size)
-    view = count_view(ctx, bank, params.embedding_size + 1, d, _version(ctx, params, received, X))
+    view = count_view(ctx, bank, params.embedding_size + 1, d, _version(ctx, params, key, received, X))
     noise = fixed.draw_noise(ctx.private_rng(f"noise {view}"), (people, params.embedding_size + 1), params.scales)
     T = matvec(X, factors, fixed.X_FRACTION)
     s = combine(G, T, params.scales.g).add_plain(noise, params.scales.half_quantum.bit_length())
@@ -173,10 +173,14 @@ def _whole(ctx: Context, table: pa.Table, key: PublicKey, lanes: Lanes, people: 
     return vector
 
 
-def _version(ctx: Context, params: VerticalMfParams, received: pa.Table, X: np.ndarray) -> str:
-    """Name what a view depends on: [[P]], the columns, the parameters, and the stream that its noise comes from."""
+def _version(ctx: Context, params: VerticalMfParams, key: PublicKey, received: pa.Table, X: np.ndarray) -> str:
+    """Name what a view depends on: key, [[P]], the columns, the parameters, and the stream that its noise comes from.
+
+    The key belongs to it: the same bytes under another key are other factors.
+    """
     noise = ctx.private_rng("noise of a run").bytes(32)
-    return digest_bytes(b"".join(received["c"].to_pylist()) + X.tobytes() + params.model_dump_json().encode() + noise)
+    sent = key.to_bytes() + b"".join(received["c"].to_pylist())
+    return digest_bytes(sent + X.tobytes() + params.model_dump_json().encode() + noise)
 
 
 def _inverse(X: np.ndarray, params: VerticalMfParams) -> np.ndarray:

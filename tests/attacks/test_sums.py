@@ -51,7 +51,7 @@ def test_a_second_sum_of_one_round_would_show_a_party_by_subtraction(threads, mo
     given, twice = inputs(SECRET, 0 * SECRET), {"rounds": [0, 0]}
     assert refused(threads(PART, ROLES, given, twice, run="replay-1"), StateError)
     # Weakened: neither the parties nor the aggregator remember which rounds were summed.
-    monkeypatch.setattr(Summer, "_claim", lambda self, r, bound, lanes, length: b"r" * 32)
+    monkeypatch.setattr(Summer, "_claim", lambda self, r, bound, lanes, values: b"r" * 32)
     forgetful = {"bureau": _aggregator(total)}
     outcome = threads(PART, ROLES, given, twice, run="replay-2", functions=forgetful)
     first, second = outcome.outputs["east"]["sums"]
@@ -62,6 +62,12 @@ def test_a_round_repeated_in_a_later_attempt_over_another_model_is_refused(threa
     assert threads(PART, ROLES, inputs(SECRET), run="replay-3").errors == {}
     other = dict.fromkeys(BANKS, b"another model")
     assert refused(threads(PART, ROLES, inputs(0 * SECRET, **other), run="replay-3", attempt=2), StateError)
+
+
+def test_a_round_repeated_in_a_later_attempt_over_changed_values_is_refused(threads):
+    assert threads(PART, ROLES, inputs(SECRET), run="replay-4").errors == {}
+    assert threads(PART, ROLES, inputs(SECRET), run="replay-4", attempt=2).errors == {}
+    assert refused(threads(PART, ROLES, inputs(0 * SECRET), run="replay-4", attempt=3), StateError)
 
 
 def test_a_sum_of_two_is_the_other_s_vector_and_is_refused(threads, monkeypatch):

@@ -114,7 +114,7 @@ def test_a_repeated_run_is_the_same_view_and_another_seed_is_refused(pair):
     first = pair.train(given)[0]["model"]["s"]
     again = pair.train(given)[0]["model"]["s"]
     assert first.tobytes() == again.tobytes()
-    with pytest.raises(ConsentError, match="no further view"):
+    with pytest.raises(ConsentError, match="no further numbers"):
         pair.train(given, seed=2)
 
 
@@ -125,6 +125,27 @@ def test_changed_columns_are_another_view(pair):
     given["bureau"]["features"]["X"][5, 2] += 0.5
     with pytest.raises(ConsentError):
         pair.train(given)
+
+
+def test_the_same_bytes_under_another_key_are_another_view(threads, tmp_path):
+    """Else a label_holder would look again at the price of one view: under another key the bytes are other factors."""
+    one = type(threads)(tmp_path)
+    first, second = sorted((SecretKey.generate(2048).public for _ in range(2)), key=lambda key: key.n)
+    sent = first.encrypt_rows(np.zeros((40, 3)), vertical_mf.VerticalMfParams(**SMALL).lanes(40)).to_table()
+
+    def asking(key):
+        def label_holder(ctx, params):
+            ctx.send("key", pa.table({"key": [key.to_bytes()]}))
+            metadata = {**sent.schema.metadata, b"key": key.fingerprint.encode()}
+            ctx.send("factors", sent.replace_schema_metadata(metadata))
+            ctx.recv("explained")
+            return {}
+
+        return one("vertical_mf", ROLES, inputs(1), SMALL, step="train", functions={"bank": label_holder})
+
+    assert asking(first).errors == {}
+    assert asking(first).errors == {}
+    assert isinstance(asking(second).errors["bureau"], ConsentError)
 
 
 def test_too_few_columns_are_refused_before_anything_is_released(pair, tmp_path):
