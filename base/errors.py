@@ -167,5 +167,5 @@ def from_wire(document: Mapping[str, Any]) -> AccordError:
 
 
 def _short(value: object) -> str | None:
-    """Return what a peer wrote as text of bounded length; a peer's error goes to a log and a screen."""
-    return None if value is None else str(value)[:2000]
+    """Return what a peer wrote as text of bounded length without control characters: it goes to a log and a screen."""
+    return None if value is None else "".join(c if c.isprintable() or c == "\n" else "?" for c in str(value)[:2000])

@@ -74,7 +74,9 @@ def sign_request(ca: Path, csr_pem: bytes, name: str) -> bytes:
     if not csr.is_signature_valid or found != name:
         raise PeerForeign("a certificate request is not the one expected", expected=name, found=found)
     others = [str(n.value) for n in names][1:]
-    if any(other != "localhost" and PARTY.fullmatch(other) for other in others):
+    # Names are compared without regard to case, and a dot at the end means nothing.
+    plain = [other.lower().rstrip(".") for other in others]
+    if any(other != "localhost" and PARTY.fullmatch(other) for other in plain):
         raise PeerForeign("a certificate request names a second party", expected=f"{name} and hosts with a domain")
     ca_crt = x509.load_pem_x509_certificate((ca / "ca.crt").read_bytes())
     ca_key = serialization.load_pem_private_key((ca / "ca.key").read_bytes(), None)
@@ -149,7 +151,8 @@ def self_test(home: Path, party: str) -> None:
             where=str(crt_path),
             remedy="have it issued again: accord csr, accord sign-csr",
         )
-    for path in sorted((home / "keys").rglob("*.key")):
+    keys = [path for path in (home / "keys").rglob("*") if path.suffix in (".key", ".pem", ".secret")]
+    for path in sorted([*keys, *(path for path in (home / "secrets").glob("*") if path.is_file())]):
         if path.stat().st_mode & 0o077:
             raise EnvironmentMissing("a key can be read by others", where=str(path), remedy=f"chmod 600 {path}")
 

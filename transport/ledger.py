@@ -230,7 +230,20 @@ class Ledger:
         return head_of(self.store.entries(run), self.signer.party, run)
 
     def sign_head(self, head: Head) -> SignedHead:
-        """Sign another party's head, and keep it too: that party cannot cut its tail afterwards."""
+        """Sign another party's head, and keep it too: that party cannot cut its tail afterwards.
+
+        A chain only grows: `CryptoError` for a head that contradicts the one that was signed before.
+        """
+        for known in self.store.heads(head.run):
+            if (known.head.party, known.signer) == (head.party, self.signer.party):
+                shorter = head.length < known.head.length
+                if shorter or (head.length == known.head.length and head.hash != known.head.hash):
+                    raise CryptoError(
+                        f"the ledger of {head.party} has gone back behind its signed head",
+                        expected=f"{known.head.length} entries ending in {known.head.hash[:16]}, or more",
+                        found=f"{head.length} entries ending in {head.hash[:16]}",
+                        where=f"run {head.run}",
+                    )
         signed = SignedHead(head, self.signer.party, self.signer.sign(_headed(head)).hex())
         self.store.keep_head(signed)
         return signed

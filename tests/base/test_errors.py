@@ -39,6 +39,11 @@ def test_a_peer_cannot_name_a_class(document: dict[str, object]) -> None:
     assert len(error.what) <= 2000
 
 
+def test_a_peer_cannot_steer_the_terminal() -> None:
+    error = from_wire({"code": 30, "what": "\x1b]0;title\x07 broke \x9b2J", "found": "two\nlines"})
+    assert (error.what, error.found) == ("?]0;title? broke ?2J", "two\nlines")
+
+
 def test_text_names_expected_found_where_and_remedy() -> None:
     text = str(
         AccordError("the port is taken", expected="a free port", found="7401", where="north_bank", remedy="end it")

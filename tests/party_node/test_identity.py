@@ -64,10 +64,11 @@ def test_the_keeper_of_the_ca_says_the_name(tmp_path):
         identity.sign_request(tmp_path / "ca", csr, "north_bank")
 
 
-def test_a_request_that_names_a_second_party_is_refused(tmp_path):
+@pytest.mark.parametrize("other", ["north_bank", "North_Bank", "north_bank."])
+def test_a_request_that_names_a_second_party_is_refused(tmp_path, other):
     # Such a certificate would pass for the second party when it serves: callers check the server by name.
     identity.make_authority(tmp_path / "ca")
-    csr = identity.request(tmp_path / "a.key", "west_bank", ["localhost", "north_bank"])
+    csr = identity.request(tmp_path / "a.key", "west_bank", ["localhost", other])
     with pytest.raises(PeerForeign, match="second party"):
         identity.sign_request(tmp_path / "ca", csr, "west_bank")
 
@@ -86,6 +87,13 @@ def test_self_test_names_each_fault(home, tmp_path):
         identity.self_test(home, "north_bank")
     assert "chmod 600" in error.value.remedy
     (home / "keys" / "tls.key").chmod(0o600)
+    (home / "secrets").mkdir()
+    for name in ("keys/signing.pem", "keys/party.secret", "secrets/rsa.north_bank.3072"):
+        (home / name).touch()
+        (home / name).chmod(0o640)
+        with pytest.raises(EnvironmentMissing, match="read by others"):
+            identity.self_test(home, "north_bank")
+        (home / name).chmod(0o600)
     (home / "keys" / "signing.pem").chmod(0o640)
     with pytest.raises(CryptoError, match="open to others"):
         identity.make_node_keys(home)

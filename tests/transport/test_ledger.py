@@ -143,6 +143,17 @@ def test_a_head_with_a_wrong_signature_or_of_another_chain_is_not_kept(talked):
         bureau.ledger.keep_head(ahead)
 
 
+def test_a_signed_head_is_not_replaced_by_a_shorter_or_another_one(talked):
+    north, bureau = talked["north"], talked["bureau"]
+    head = bureau.ledger.head(RUN)
+    first = north.ledger.sign_head(head)
+    assert north.ledger.sign_head(head) == first
+    for back in (replace(head, length=head.length - 1), replace(head, hash="0" * 64)):
+        with pytest.raises(CryptoError, match="gone back"):
+            north.ledger.sign_head(back)
+    assert {signed.head for signed in north.ledger.store.heads(RUN)} == {head}
+
+
 def test_an_empty_chain_has_a_head_too(nodes):
     head = nodes["south"].ledger.head(RUN)
     assert head == Head("south", RUN, 0, chain_start("south", RUN))
