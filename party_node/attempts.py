@@ -18,7 +18,6 @@ import structlog
 from sqlalchemy import func, select, update
 
 from base.errors import AccordError, Cancelled, ConsentError, DeadlinePassed, PeerError, StateError, from_wire
-from components.registry import catalogue
 from party_node.database import Attempt, Database, Run
 from party_node.ledger_store import SqlLedgerStore
 from party_node.runs import Runs
@@ -206,8 +205,7 @@ class Attempts:
         if step not in spec.steps:
             raise ConsentError("the run has no such step", expected=", ".join(spec.steps), found=step[:64])
         part = spec.steps[step]
-        roles = spec.step_roles(step, catalogue()[part.component]["roles"])
-        if all(self._home.party not in parties for parties in roles.values()):
+        if self._home.party not in spec.step_parties(step):
             raise ConsentError("this party has no role in the step", found=step, party=self._home.party)
         return StepTask(
             run=run.run,
@@ -218,7 +216,7 @@ class Attempts:
             component=part.component,
             params=part.params,
             inputs=part.inputs,
-            roles=roles,
+            roles=spec.step_roles(step),
             party=self._home.party,
         )
 

@@ -16,7 +16,6 @@ import structlog
 from sqlalchemy import select
 
 from base.errors import AccordError, DeadlinePassed, PeerError, SpecError, from_wire
-from components.registry import catalogue
 from party_node.attempts import ENDED, FAILED, RUNNING, SUCCEEDED
 from party_node.database import Database, Job, Run
 from party_node.peers import Peers
@@ -84,7 +83,7 @@ class Coordinator:
         parties: tuple[str, ...] = ()
         try:
             run = self._runs.get(job.run)
-            parties = self._parties(run, job.step)
+            parties = self._runs.spec(run).step_parties(job.step)
             resume = self._reserve(parties, attempt, job, stopped)
             start = {**attempt, "resume": resume, "deadline_seconds": job.deadline}
             self._peers.ask_all(parties, "peer.start", start)
@@ -184,11 +183,6 @@ class Coordinator:
                 self._peers.ask(party, method, body, seconds=5.0)
             except AccordError as error:
                 log.warning("a party could not be told", party=party, method=method, error=error.to_wire())
-
-    def _parties(self, run: Run, step: str) -> tuple[str, ...]:
-        spec = self._runs.spec(run)
-        roles = spec.step_roles(step, catalogue()[spec.steps[step].component]["roles"])
-        return tuple(sorted({party for parties in roles.values() for party in parties}))
 
     def _is_last(self, run: Run, job: Job) -> bool:
         with self._database.read() as session:

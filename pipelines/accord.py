@@ -107,7 +107,7 @@ class SignedAccord(Strict):
     def _admit_alignment(self, spec: PipelineSpec, step: str) -> None:
         """Both parties learn who is common to both: the terms name them, the least overlap and the most signatures."""
         entry = catalogue()[spec.steps[step].component]
-        learners = {party for parties in spec.step_roles(step, entry["roles"]).values() for party in parties}
+        learners = set(spec.step_parties(step))
         self._need("learner of the alignment", learners, set(self.terms.learns_alignment))
         defaults = {name: field.get("default") for name, field in entry["params"]["properties"].items()}
         params = {**defaults, **spec.steps[step].params}

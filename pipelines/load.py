@@ -104,7 +104,7 @@ def _check_roles(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> Non
                 expected=", ".join(entry["roles"]),
                 found=role,
             )
-    for role, parties in pipeline.spec.step_roles(step, entry["roles"]).items():
+    for role, parties in pipeline.spec.step_roles(step).items():
         least = entry["min_parties"].get(role, 1)
         if len(set(parties)) < least:
             pipeline.fail(

@@ -66,8 +66,8 @@ def make_template(spec: PipelineSpec, accord: SignedAccord, specs: Mapping[str, 
 
 def plan_guard(run: str, spec: PipelineSpec) -> PlanGuard:
     """Return what admits the messages that the steps of a run declare, and no other."""
-    parts = {name: component(step.component) for name, step in spec.steps.items()}
-    return PlanGuard(run, {n: (part.messages, spec.step_roles(n, sorted(part.roles))) for n, part in parts.items()})
+    steps = spec.steps.items()
+    return PlanGuard(run, {name: (component(step.component).messages, spec.step_roles(name)) for name, step in steps})
 
 
 def commitment(salt: bytes, snapshots: Mapping[str, str]) -> str:

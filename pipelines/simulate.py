@@ -144,7 +144,7 @@ def _step(
 ) -> dict[str, dict[str, Ref]]:
     step = spec.steps[name]
     part = component(step.component)
-    roles = spec.step_roles(name, sorted(part.roles))
+    roles = spec.step_roles(name)
     stop: list[AccordError] = []
 
     def one(party: str, role: str) -> dict[str, Ref]:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from components.registry import catalogue
+
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
@@ -44,11 +46,15 @@ class PipelineSpec(Strict):
         named = [self.roles, *(step.roles for step in self.steps.values())]
         return tuple(sorted({party for roles in named for parties in roles.values() for party in parties}))
 
-    def step_roles(self, step: str, declared: list[str]) -> Mapping[str, tuple[str, ...]]:
+    def step_roles(self, step: str) -> Mapping[str, tuple[str, ...]]:
         """Return the parties of each role that the step's component declares, sorted by name."""
-        own = self.steps[step].roles
+        own, declared = self.steps[step].roles, catalogue()[self.steps[step].component]["roles"]
         found = {role: own.get(role, self.roles.get(role, [])) for role in declared}
         return {role: tuple(sorted(parties)) for role, parties in found.items()}
+
+    def step_parties(self, step: str) -> tuple[str, ...]:
+        """Return every party with a role in the step, sorted."""
+        return tuple(sorted({party for parties in self.step_roles(step).values() for party in parties}))
 
     def upstream(self, step: str) -> tuple[str, ...]:
         """Return the steps whose outputs the step reads, in the order of the file."""

@@ -12,8 +12,9 @@ import pytest
 
 from base.errors import MessageRefused
 from components.registry import MODULES, catalogue, component, describe
+from pipelines.plan import plan_guard
 from pipelines.simulate import RUN
-from transport.door import PlanGuard, admit_by_table
+from transport.door import admit_by_table
 from transport.message import MessageKey
 from transport.reconcile import reconcile
 
@@ -46,21 +47,18 @@ def test_outputs_are_declared_and_every_role_has_run(outcome):
     for spec, done, _ in outcome.values():
         for step, parties in done.outputs.items():
             entry = catalogue()[spec.steps[step].component]
-            roles = spec.step_roles(step, entry["roles"])
-            assert set(parties) == {party for members in roles.values() for party in members}
+            assert set(parties) == set(spec.step_parties(step))
             assert {output for refs in parties.values() for output in refs} <= set(entry["outputs"])
 
 
 def test_ledgers_hold_nothing_but_declared_messages_and_agree(outcome):
     for spec, done, _ in outcome.values():
-        parts = {step: component(entry.component) for step, entry in spec.steps.items()}
-        tables = {step: (p.messages, spec.step_roles(step, sorted(p.roles))) for step, p in parts.items()}
-        guard = PlanGuard(RUN, tables)
+        guard = plan_guard(RUN, spec)
         chains = {party: list(at.ledger.store.entries(RUN)) for party, at in done.parties.items()}
         assert sum(map(len, chains.values())) > 0
         for entry in (entry for chain in chains.values() for entry in chain):
             key = entry.statement.key
-            message = admit_by_table(*tables[key.step], key)
+            message = admit_by_table(*guard.steps[key.step], key)
             assert (entry.statement.schema, entry.statement.protection) == (message.schema.digest, message.protection)
         for a in chains:
             for b in chains:
@@ -72,7 +70,7 @@ def test_what_is_not_declared_is_refused(outcome):
     for spec, _, _ in outcome.values():
         for step, entry in spec.steps.items():
             part = component(entry.component)
-            roles = spec.step_roles(step, sorted(part.roles))
+            roles = spec.step_roles(step)
             key = MessageKey(RUN, step, 1, "ratings", "north_bank", "bureau", 0)
             with pytest.raises(MessageRefused, match="not declared"):
                 admit_by_table(part.messages, roles, key)

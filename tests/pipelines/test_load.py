@@ -42,7 +42,7 @@ def test_a_good_pipeline_is_read() -> None:
     spec = loads(GOOD, "nightly.yaml").spec
     assert spec.parties == ("bureau", "north_bank", "south_bank", "west_bank")
     assert spec.upstream("encode") == ("validate",)
-    assert spec.step_roles("encode", ["data_holder", "aggregator"])["aggregator"] == ("bureau",)
+    assert spec.step_roles("encode")["aggregator"] == ("bureau",)
 
 
 @pytest.mark.parametrize(
