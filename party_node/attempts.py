@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy import func, select, update
 
 from base.errors import AccordError, Cancelled, ConsentError, DeadlinePassed, PeerError, StateError, from_wire
-from party_node.database import Attempt, Database, Run
+from party_node.database import Attempt, Database, Run, job_name
 from party_node.ledger_store import SqlLedgerStore
 from party_node.runs import Runs
 from party_node.supervisor import Supervisor
@@ -118,7 +118,7 @@ class Attempts:
         self._runs.require_open(str(body["run"]), peer)
         run, step, attempt = str(body["run"]), str(body["step"]), int(body["attempt"])
         with self._lock:
-            live = self._live.get(f"{run}/{step}/{attempt}")
+            live = self._live.get(job_name(run, step, attempt))
             if live is not None:
                 live.seen = time.monotonic()
         row = self.get(run, step, attempt)
@@ -136,7 +136,7 @@ class Attempts:
 
     def stop(self, peer: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """End an attempt because another party failed or somebody cancelled; the error says which."""
-        job = f"{body['run']}/{body['step']}/{int(body['attempt'])}"
+        job = _asked(body)
         with self._lock:
             live = self._live.get(job)
             if live is not None and live.initiator == peer:
@@ -147,10 +147,10 @@ class Attempts:
 
     def task(self, run: str, step: str, attempt: int) -> StepTask:
         """Return the task of an attempt that goes on here; messages for any other are refused."""
-        live = self._live.get(f"{run}/{step}/{attempt}")
+        live = self._live.get(job_name(run, step, attempt))
         if live is None:
             raise StateError(
-                "no such attempt goes on at this party", found=f"{run}/{step}/{attempt}", party=self._home.party
+                "no such attempt goes on at this party", found=job_name(run, step, attempt), party=self._home.party
             )
         if live.stopping is not None:
             raise live.stopping
@@ -189,7 +189,7 @@ class Attempts:
         with self._database.read() as session:
             row = session.get(Attempt, (run, step, attempt))
         if row is None:
-            raise StateError("there is no such attempt", found=f"{run}/{step}/{attempt}", party=self._home.party)
+            raise StateError("there is no such attempt", found=job_name(run, step, attempt), party=self._home.party)
         return row
 
     def last(self, run: str, step: str) -> int:
@@ -236,7 +236,7 @@ class Attempts:
                 self._end(live, Cancelled(f"attempt {task.attempt} of the step has begun", party=self._home.party))
 
     def _mine(self, peer: str, body: Mapping[str, Any]) -> Live:
-        live = self._live.get(f"{body['run']}/{body['step']}/{int(body['attempt'])}")
+        live = self._live.get(_asked(body))
         if live is None or live.initiator != peer:
             raise StateError("the attempt is not reserved here", party=self._home.party, remedy="reserve it again")
         return live
@@ -280,11 +280,7 @@ class Attempts:
         log.info("attempt has ended", job=job, state=state, error=document)
 
     def _update(self, task: StepTask, **values: Any) -> None:
-        with self._database.write() as session:
-            row = session.get(Attempt, (task.run, task.step, task.attempt))
-            assert row is not None
-            for name, value in values.items():
-                setattr(row, name, value)
+        self._database.update(Attempt, (task.run, task.step, task.attempt), **values)
 
     def _checkpoints(self, task: StepTask) -> FileCheckpoint:
         return FileCheckpoint(self._home.path("store", "checkpoints", task.run, task.step))
@@ -295,7 +291,11 @@ class Attempts:
 
 
 def _job(task: StepTask) -> str:
-    return f"{task.run}/{task.step}/{task.attempt}"
+    return job_name(task.run, task.step, task.attempt)
+
+
+def _asked(body: Mapping[str, Any]) -> str:
+    return job_name(str(body["run"]), str(body["step"]), int(body["attempt"]))
 
 
 def _outcome(error: AccordError) -> tuple[str, AccordError]:

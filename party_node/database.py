@@ -17,6 +17,11 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 NAME, DIGEST = String(128), String(64)
 
 
+def job_name(run: str, step: str, attempt: int) -> str:
+    """Return the name of a job, the same at all parties."""
+    return f"{run}/{step}/{attempt}"
+
+
 class Table(DeclarativeBase):
     """Base of the tables; JSON documents are stored as JSON."""
 
@@ -83,7 +88,7 @@ class Job(Table):
     @property
     def name(self) -> str:
         """Name of the job, as clients know it."""
-        return f"{self.run}/{self.step}/{self.attempt}"
+        return job_name(self.run, self.step, self.attempt)
 
 
 class Key(Table):
@@ -167,6 +172,13 @@ class Database:
         """Open a transaction that reads one state of the database."""
         with Session(self.engine, expire_on_commit=False) as session:
             yield session
+
+    def update(self, table: type[Table], key: object, **values: Any) -> None:
+        """Change columns of the row of a primary key; the row must be there."""
+        with self.write() as session:
+            row = session.get_one(table, key)
+            for name, value in values.items():
+                setattr(row, name, value)
 
     def close(self) -> None:
         """Close all connections."""

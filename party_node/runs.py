@@ -25,7 +25,7 @@ from party_node.accords import Accords
 from party_node.database import Approval, Attempt, Database, Run
 from pipelines.accord import SignedAccord, data_sets
 from pipelines.load import Pipeline, loads
-from pipelines.plan import RunPlan, Template, commitment, make_template, used_specs
+from pipelines.plan import RunPlan, Template, commitment, make_template, require_same_template, used_specs
 from pipelines.spec import PipelineSpec
 from runtime.data import snapshot_digest
 from runtime.party import Home
@@ -74,7 +74,7 @@ class Runs:
         spec, run = pipeline.spec, str(body["run"])
         if peer != spec.initiator or not _RUN.fullmatch(run):
             raise ConsentError("only the initiator may open a run", expected=spec.initiator, found=peer)
-        _same_template(template, Template.model_validate(body["template"]), self._home.party, peer)
+        require_same_template(template, Template.model_validate(body["template"]), self._home.party, peer)
         self._check_approved(template, pipeline.name)
         run_key = body.get("run_key") if peer == self._home.party else None
         self._keep(run, pipeline, accord, template, int(body["seed"]), run_key)
@@ -96,7 +96,7 @@ class Runs:
             raise ConsentError(
                 "this party has signed another plan of the run", where=f"run {plan.run}", remedy="start a new run"
             )
-        self._update(plan.run, plan=plan.model_dump(mode="json"))
+        self._database.update(Run, plan.run, plan=plan.model_dump(mode="json"))
         return {"signature": self._accords.sign(DOMAIN + plan.digest.encode()).hex()}
 
     def open(self, peer: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Runs:
             known = session.get(Run, str(body["run"]))
         if known is not None:
             self._mine(known.run, peer, (PREPARING, OPEN, FAILED))
-            self._update(known.run, state=FAILED, error=from_wire(body["error"]).to_wire(), run_key=None)
+            self._database.update(Run, known.run, state=FAILED, error=from_wire(body["error"]).to_wire(), run_key=None)
         return {}
 
     # --- closing
@@ -139,7 +139,7 @@ class Runs:
         head = self._ledger.head(row.run)
         for signer, signature in body["signatures"].items():
             self._ledger.keep_head(SignedHead(head, str(signer), str(signature)))
-        self._update(row.run, state=CLOSED)
+        self._database.update(Run, row.run, state=CLOSED)
         return {}
 
     # --- reading
@@ -278,39 +278,3 @@ class Runs:
     def _commitment(self, row: Run, spec: PipelineSpec) -> str:
         own = sorted({name for _, party, name in data_sets(spec) if party == self._home.party})
         return commitment(bytes.fromhex(row.salt), {name: snapshot_digest(self._home, name) for name in own})
-
-    def _update(self, run: str, **values: Any) -> None:
-        with self._database.write() as session:
-            row = session.get(Run, run)
-            assert row is not None
-            for name, value in values.items():
-                setattr(row, name, value)
-
-
-def _same_template(own: Template, theirs: Template, party: str, peer: str) -> None:
-    """Raise `SpecMismatch` naming the first part in which two parties' templates differ."""
-    if own.digest == theirs.digest:
-        return
-    ours, other = own.model_dump(mode="json"), theirs.model_dump(mode="json")
-    remedies = {
-        "accord": "both parties need the same signed accord",
-        "components": "install the same release of Accord at both parties",
-        "specs": "both parties need the same file in feature_specs",
-    }
-    words = {"accord": "accord", "components": "component", "specs": "feature spec"}
-    for part, remedy in remedies.items():
-        mine, others = _entries(ours[part]), _entries(other[part])
-        for name in sorted(set(mine) | set(others)):
-            if mine.get(name) != others.get(name):
-                raise SpecMismatch(
-                    f"{peer} and {party} hold another {words[part]} {name}".rstrip(),
-                    expected=f"{str(mine.get(name))[:16]} (at {party})",
-                    found=f"{str(others.get(name))[:16]} (at {peer})",
-                    remedy=remedy,
-                    party=party,
-                )
-    raise SpecMismatch(f"{peer} and {party} read the pipeline differently", party=party, remedy=remedies["components"])
-
-
-def _entries(part: str | Mapping[str, str]) -> Mapping[str, str]:
-    return {"": part} if isinstance(part, str) else part

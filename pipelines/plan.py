@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from base.canonical import digest
+from base.errors import SpecMismatch
 from components.registry import catalogue, component
 from pipelines.accord import SignedAccord, data_sets
 from pipelines.spec import Name, PipelineSpec, Strict
@@ -64,6 +65,31 @@ def make_template(spec: PipelineSpec, accord: SignedAccord, specs: Mapping[str, 
     )
 
 
+def require_same_template(own: Template, theirs: Template, party: str, peer: str) -> None:
+    """Raise `SpecMismatch` naming the first part in which two parties' templates differ."""
+    if own.digest == theirs.digest:
+        return
+    ours, other = own.model_dump(mode="json"), theirs.model_dump(mode="json")
+    remedies = {
+        "accord": "both parties need the same signed accord",
+        "components": "install the same release of Accord at both parties",
+        "specs": "both parties need the same file in feature_specs",
+    }
+    words = {"accord": "accord", "components": "component", "specs": "feature spec"}
+    for part, remedy in remedies.items():
+        mine, others = _entries(ours[part]), _entries(other[part])
+        for name in sorted(set(mine) | set(others)):
+            if mine.get(name) != others.get(name):
+                raise SpecMismatch(
+                    f"{peer} and {party} hold another {words[part]} {name}".rstrip(),
+                    expected=f"{str(mine.get(name))[:16]} (at {party})",
+                    found=f"{str(others.get(name))[:16]} (at {peer})",
+                    remedy=remedy,
+                    party=party,
+                )
+    raise SpecMismatch(f"{peer} and {party} read the pipeline differently", party=party, remedy=remedies["components"])
+
+
 def plan_guard(run: str, spec: PipelineSpec) -> PlanGuard:
     """Return what admits the messages that the steps of a run declare, and no other."""
     steps = spec.steps.items()
@@ -73,3 +99,7 @@ def plan_guard(run: str, spec: PipelineSpec) -> PlanGuard:
 def commitment(salt: bytes, snapshots: Mapping[str, str]) -> str:
     """Return a salted commitment to the digests of a party's data sets; the salt stays with the party."""
     return hashlib.sha256(b"accord/1/snapshot\n" + salt + digest(dict(snapshots)).encode()).hexdigest()
+
+
+def _entries(part: str | Mapping[str, str]) -> Mapping[str, str]:
+    return {"": part} if isinstance(part, str) else part
