@@ -25,6 +25,7 @@ from components.views import count_view
 from crypto.matrix import combine, matvec
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, PublicKey, SecretKey
+from features.indexing import rating_columns
 from models import vertical as mf
 from models import vertical_fixed as fixed
 from transport.message import Message, Protection
@@ -143,8 +144,7 @@ def _ratings(ctx: Context) -> mf.Ratings:
     train = tables["train"]
     shape = (tables["people"].num_rows, tables["items"].num_rows)
     ctx.require(train.num_rows > 0, "training ratings", expected="some", found=0)
-    user, item, rating = (train[name].to_numpy() for name in ("user", "item", "rating"))
-    return mf.Ratings(user, item, rating, shape)
+    return mf.Ratings(*rating_columns(train), shape)
 
 
 def _seal(ctx: Context, params: VerticalMfParams, P: np.ndarray) -> tuple[SecretKey, pa.Table]:
