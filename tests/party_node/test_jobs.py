@@ -172,6 +172,7 @@ def test_a_job_that_nobody_watches_is_stopped(jobs, monkeypatch):
 
 def test_a_restart_fails_what_was_going_on_and_a_retry_begins_anew(jobs):
     first = submit(jobs)
+    wait(jobs, first, "running")  # or its thread, which a real restart ends, would say so after the restart
     again = jobs.make()
     answer = again.status(CLI, {"job": first["job"]})
     assert (answer["state"], answer["error"]["code"]) == ("failed", 30)
