@@ -16,11 +16,13 @@ from base.errors import EnvironmentMissing
 
 LOG4J2 = Path(__file__).with_name("log4j2.properties")
 # Short jobs: the first compiler tier and the serial collector start and finish sooner (4.6-6.3 s against 6-11 s).
-_JAVA = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.timezone=UTC -Dlog4j2.configurationFile={LOG4J2.as_uri()}"
+JAVA = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.timezone=UTC -Dlog4j2.configurationFile={LOG4J2.as_uri()}"
+ARCHIVE = Path(sys.prefix) / "share" / "accord" / "spark.jsa"  # of `features.spark_archive`
+WRITE_ARCHIVE = f"-XX:ArchiveClassesAtExit={ARCHIVE}"
 _OPTIONS = {
     "spark.app.name": "accord",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": _JAVA,
+    "spark.driver.extraJavaOptions": JAVA,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.python.worker.reuse": "true",
@@ -46,6 +48,7 @@ def session(master: str = "local[2]", options: Mapping[str, str] | None = None) 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master)
-    for name, value in {**_OPTIONS, **(options or {})}.items():
+    shared = {"spark.driver.extraJavaOptions": f"{JAVA} -XX:SharedArchiveFile={ARCHIVE}"} if ARCHIVE.exists() else {}
+    for name, value in {**_OPTIONS, **shared, **(options or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
