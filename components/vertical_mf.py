@@ -95,7 +95,7 @@ def label_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
     # 3. Decrypt s, calibrate it by two scalars, refit P around it and Q, b with it.
     answer = ctx.recv("explained")
     lanes = params.lanes(people).scaled(fixed.X_FRACTION + params.scales.g)
-    s = secret.decrypt_rows(_whole(ctx, answer, secret.public, lanes, people, k), threads=2) * σ
+    s = secret.decrypt_rows(_whole(ctx, answer, secret.public, lanes, people, k), threads=2, masked=True) * σ
     calibration = mf.calibrate(alone, ratings, s)
     s = mf.scaled(s, calibration)
     refit = mf.Ridge(params.reg_user_refit, params.reg_item, params.reg_bias)
@@ -118,7 +118,8 @@ def feature_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
     G = fixed.round_map(X, params.scales)
     ctx.metric("clipped", clipped)
 
-    # 2. [[T]] = X^T [[P]], [[s]] = G [[T]]; drown what is below the quantum; make the ciphertexts new.
+    # 2. [[T]] = X^T [[P]], [[s]] = G [[T]]; drown what is below the quantum, mask what is above the k+1 lanes; make the
+    # ciphertexts new.
     key = PublicKey.from_bytes(ctx.recv("key")["key"][0].as_py())
     ctx.require(key.bits == params.key_bits, "key", expected=params.key_bits, found=key.bits)
     received = ctx.recv("factors")
@@ -127,7 +128,9 @@ def feature_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
     noise = fixed.draw_noise(ctx.private_rng(f"noise {view}"), (people, params.embedding_size + 1), params.scales)
     T = matvec(X, factors, fixed.X_FRACTION)
     s = combine(G, T, params.scales.g).add_plain(noise, params.scales.half_quantum.bit_length())
-    ctx.send("explained", s.rerandomise().to_table())
+    # Kept: the same view again has the same mask, as it has the same noise.
+    mask = ctx.keys.keep(f"mask.{bank}.{view}", lambda: ctx.secret_bytes(32))
+    ctx.send("explained", s.mask_above(mask).rerandomise().to_table())
     ctx.progress(1, 1, "exchange")
     return {"model": {"G": G, "noise": noise, "inverse": _inverse(X, params)}, "sealed": T.to_table()}
 

@@ -108,6 +108,11 @@ class Lanes:
             q[i : i + per] = self._split(shifted[i : i + per], columns)
         return q
 
+    def reduce(self, packed: mpz, columns: int) -> mpz:
+        """Return the signed packed integer of the low `columns` lanes alone."""
+        offset = self.offset(columns)
+        return (packed + offset) % (mpz(1) << (self.lane * columns)) - offset
+
     def offset(self, columns: int) -> mpz:
         """Return Σ_l 2^(lane−1)·2^(lane·l)."""
         return (mpz(1) << (self.lane - 1)) * (((mpz(1) << (self.lane * columns)) - 1) // ((mpz(1) << self.lane) - 1))

@@ -180,26 +180,28 @@ class SecretKey(_Encrypts, Secret):
         halves = [[(1 + m % n * n) * half.blinder() % half.pp for m in packed] for half in self._halves]
         return tuple(self._join(a, b, squared=True) for a, b in zip(*halves, strict=True))
 
-    def decrypt(self, vector: CiphertextVector, threads: int = 1) -> np.ndarray:
+    def decrypt(self, vector: CiphertextVector, threads: int = 1, *, masked: bool = False) -> np.ndarray:
         """Return the values (length,): int64 when the layout has no fraction, else float64.
 
         `threads` = 2 works modulo p² and q² at the same time. `CryptoError` for another key, set bits outside the
-        lanes, lanes beyond what the weight allows, and values behind the end of the vector.
+        lanes, lanes beyond what the weight allows, and values behind the end of the vector. With `masked` the bits
+        above the lanes are a mask (`CiphertextVector.mask_above`) and cut off.
         """
         if vector.key != self.public:
             raise CryptoError("ciphertexts under another key", expected=self.public.fingerprint)
         n, lanes = self.public.n, vector.lanes
         residues = self.decrypt_packed(vector.ciphertexts, threads)
-        q = lanes.unpack([m - n if 2 * m > n else m for m in residues], vector.columns).ravel()
+        signed = (lanes.reduce(m, vector.columns) if masked else m - n if 2 * m > n else m for m in residues)
+        q = lanes.unpack(list(signed), vector.columns).ravel()
         values, rest = q[: vector.length], q[vector.length :]
         beyond = int(np.count_nonzero(np.abs(values) > lanes.limit * vector.weight)) + int(np.count_nonzero(rest))
         if beyond:
             raise CryptoError("decrypted lanes are out of range", expected="0", found=f"{beyond} of {q.size} lanes")
         return np.ldexp(values.astype(np.float64), -lanes.fraction) if lanes.fraction else values
 
-    def decrypt_rows(self, vector: CiphertextVector, threads: int = 1) -> np.ndarray:
+    def decrypt_rows(self, vector: CiphertextVector, threads: int = 1, *, masked: bool = False) -> np.ndarray:
         """Return `decrypt` as a matrix (ciphertexts, columns)."""
-        return self.decrypt(vector, threads).reshape(-1, vector.columns)
+        return self.decrypt(vector, threads, masked=masked).reshape(-1, vector.columns)
 
     def decrypt_packed(self, ciphertexts: Sequence[mpz], threads: int = 1) -> list[mpz]:
         """Return the whole plaintexts in [0, n): whoever masked one checks its bits after unmasking."""

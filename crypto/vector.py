@@ -16,6 +16,7 @@ import pyarrow as pa
 from gmpy2 import mpz
 
 from base.errors import CryptoError
+from crypto.agreement import frame, hkdf
 from crypto.packing import Lanes
 
 if TYPE_CHECKING:
@@ -70,6 +71,22 @@ class CiphertextVector:
         added = tuple(c * (1 + m % n * n) % nn for c, m in zip(self.ciphertexts, packed, strict=True))
         weight = self.weight + max(1, (1 << bits) >> (self.lanes.value_bits - 1))
         return replace(self, ciphertexts=added, weight=weight)
+
+    def mask_above(self, secret: bytes) -> CiphertextVector:
+        """Hide whatever the plaintexts hold above their lanes: for an answer to whoever holds the key.
+
+        Adds R·2^(lane·columns), R uniform in [1, n >> (lane·columns)) by HKDF of `secret` (32 bytes or more, kept where
+        the same answer is given again: two masks of one plaintext tell more than one). Lanes in ±2^(lane−1) stay exact
+        and never wrap modulo n. Read it by `decrypt(..., masked=True)`.
+        """
+        shift = self.lanes.lane * self.columns
+        n, nn, choices = self.key.n, self.key.nn, (self.key.n >> shift) - 1
+        length = self.key.bits // 8 + 16  # 2^-128 from uniform
+        masked = []
+        for i, c in enumerate(self.ciphertexts):
+            drawn = int.from_bytes(hkdf(secret, frame(b"accord mask 1", i.to_bytes(8, "big")), length=length), "big")
+            masked.append(c * (1 + ((1 + drawn % choices) << shift) * n) % nn)
+        return replace(self, ciphertexts=tuple(masked))
 
     def rerandomise(self) -> CiphertextVector:
         """Return fresh ciphertexts of the same plaintexts: nothing links them to how they were computed."""

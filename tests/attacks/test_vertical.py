@@ -6,13 +6,15 @@ The world is synthetic: 600 people, 56 columns, k = 16; the attackers are the ho
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from gmpy2 import mpz
 from pydantic import ValidationError
 
 from base.errors import ConsentError
 from components.vertical_mf import VerticalMfParams
 from components.views import count_view
-from crypto.paillier import SecretKey
+from crypto.paillier import CiphertextVector, SecretKey
 from features.encoders import leverage
 from models import vertical_fixed as fixed
 from runtime.randomness import Randomness
@@ -187,3 +189,39 @@ def test_ciphertexts_do_not_tell_who_has_no_ratings():
         rank = np.argsort(np.argsort([int(c >> bits) & (2**52 - 1) for c in sent.ciphertexts]))
         auc = (rank[cold].sum() - cold.sum() * (cold.sum() - 1) / 2) / (cold.sum() * (~cold).sum())
         assert abs(auc - 0.5) < 0.21  # five deviations
+
+
+def test_more_lanes_than_declared_read_the_map_without_noise_unless_what_is_above_is_masked(threads, monkeypatch):
+    """Weak: ones in lanes above the k+1 declared come back as columns of G Xᵀ, undrowned. Default: at chance."""
+    people, k1, lane, hidden = 24, 3, 64, 20
+    small = {"embedding_size": 2, "key_bits": 2048}
+    params = VerticalMfParams(**small)
+    X = np.random.default_rng(1).normal(size=(people, 12))
+    X_hat = fixed.round_features(X)[0].astype(np.int64)
+    true = (fixed.round_map(X_hat.astype(np.int8), params.scales).astype(np.int64) @ X_hat.T)[:, :hidden]
+
+    def label_holder(ctx, params):
+        secret, lanes = SecretKey.generate(2048), params.lanes(people)
+        packed = [mpz(1) << (lane * (k1 + u)) if u < hidden else mpz(0) for u in range(people)]
+        vector = CiphertextVector(secret.public, lanes, people * k1, k1, 1, secret.encrypt_packed(packed))
+        ctx.send("key", pa.table({"key": [secret.public.to_bytes()]}))
+        ctx.send("factors", vector.to_table())
+        answer = CiphertextVector.from_table(ctx.recv("explained"), secret.public)
+        n = secret.public.n
+        rows = [m - n if 2 * m > n else m for m in secret.decrypt_packed(answer.ciphertexts)]
+        return {"seen": lanes.unpack([lanes.reduce(m, k1 + hidden) for m in rows], k1 + hidden)[:, k1:]}
+
+    def attack(threads):
+        given = {"bureau": {"features": {"X": X}}}
+        roles = {"label_holder": ("bank",), "feature_holder": ("bureau",)}
+        outcome = threads("vertical_mf", roles, given, small, functions={"bank": label_holder})
+        assert outcome.errors == {}
+        return outcome.outputs["bank"]["seen"]
+
+    found = attack(threads)
+    assert not (found == true).any()
+    assert abs(np.corrcoef(found.ravel().astype(float), true.ravel())[0, 1]) < 0.2
+    assert abs((found > 0).mean() - 0.5) < 0.15
+    monkeypatch.setattr(CiphertextVector, "mask_above", lambda self, secret: self)
+    (threads.folder / "weak").mkdir()
+    assert (attack(type(threads)(threads.folder / "weak")) == true).all()

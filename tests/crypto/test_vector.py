@@ -129,3 +129,35 @@ def test_rerandomised_vectors_decrypt_alike_and_look_different(vector, secret_ke
     again = vector.rerandomise()
     assert not set(again.ciphertexts) & set(vector.ciphertexts)
     assert (secret_key.decrypt(again) == secret_key.decrypt(vector)).all()
+
+
+def high(secret_key, vector):
+    """What the key's holder reads above the declared lanes, as a fraction of what there can be."""
+    shift = vector.lanes.lane * vector.columns
+    return np.array(
+        [float((m >> shift) / (secret_key.public.n >> shift)) for m in secret_key.decrypt_packed(vector.ciphertexts)]
+    )
+
+
+def test_a_mask_is_uniform_above_the_lanes_and_exact_below(secret_key):
+    rows = np.random.default_rng(4).integers(-(2**13) + 1, 2**13, (100, 2))
+    plain = secret_key.encrypt_rows(rows, Lanes(16, 0, 3))
+    masked = plain.mask_above(b"s" * 32)
+    assert (secret_key.decrypt_rows(masked, masked=True) == rows).all()
+    with pytest.raises(CryptoError, match="outside the lanes"):
+        secret_key.decrypt_rows(masked)
+    found = np.sort(high(secret_key, masked))
+    assert np.abs(found - (np.arange(100) + 0.5) / 100).max() < 1.95 / 10  # Kolmogorov-Smirnov, p = 0.001
+    assert (high(secret_key, plain.mask_above(b"s" * 32)) == high(secret_key, masked)).all()
+    assert (high(secret_key, plain.mask_above(b"t" * 32)) != high(secret_key, masked)).all()
+
+
+@pytest.mark.parametrize("lane", [16, 64])
+def test_the_largest_mask_does_not_wrap_over_the_most_lanes_and_the_largest_values(secret_key, lane, monkeypatch):
+    lanes = Lanes(lane, 0, 1)
+    ends = np.array([lanes.limit, -lanes.limit])
+    rows = np.repeat(ends, lanes.capacity(2048)).reshape(2, -1)
+    largest = (secret_key.public.n >> lane * rows.shape[1]) - 2
+    monkeypatch.setattr("crypto.vector.hkdf", lambda *a, length: int(largest).to_bytes(length, "big"))
+    masked = secret_key.encrypt_rows(rows, lanes).mask_above(b"s" * 32)
+    assert (secret_key.decrypt_rows(masked, masked=True) == rows).all()
