@@ -4,7 +4,7 @@ READY := .venv/.ready
 PORT := $(or $(ACCORD_PORT),7401)
 DEMO_PORTS := $(shell seq $(PORT) $$(($(PORT) + 3)))
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test check lint types imports bench docs clean
+.PHONY: help setup demo airflow test check lint types imports bench results docs clean
 
 help:           ## this list
 	@sed -n 's/^\([a-z]*\): *[^#]*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -44,6 +44,9 @@ imports: setup
 
 bench: setup    ## every benchmark; results go to docs/results
 	@$(BIN)/accord bench all --json docs/results/bench.json
+
+results: setup  ## the arms over three seeds; results go to docs/results
+	@$(BIN)/accord demo --seeds 3 --results docs/results $(ARGS)
 
 docs: setup     ## write the generated documents (catalogue, messages)
 	@$(BIN)/accord catalogue

@@ -7,19 +7,14 @@ turn (A B A B ...), and its row gives the median of the paired ratios with their
 from __future__ import annotations
 
 import json
-import os
-import platform
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
-MEASURED = ("accord", "gmpy2", "numpy", "phe", "pyarrow", "pycryptodome", "torch")
+from base.machine import describe_machine
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ def measure(cases: Sequence[Case], repetitions: int, tell: Callable[[str, int, i
 def write(name: str, rows: Sequence[Row], path: Path) -> None:
     """Write header and rows as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = {"benchmark": name, **header(), "rows": [asdict(row) for row in rows]}
+    document = {"benchmark": name, **describe_machine(), "rows": [asdict(row) for row in rows]}
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
@@ -78,17 +73,6 @@ def show(name: str, rows: Sequence[Row]) -> Table:
     return table
 
 
-def header() -> dict[str, Any]:
-    """Return what a reader needs to judge the figures: date, CPU, cores, versions."""
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in MEASURED},
-    }
-
-
 def _row(case: Case, pairs: Sequence[tuple[float, float]]) -> Row:
     ratios = [ours / theirs for ours, theirs in pairs]
     ratio = statistics.median(ratios)
@@ -100,9 +84,3 @@ def _row(case: Case, pairs: Sequence[tuple[float, float]]) -> Row:
 def _holds(ratio: float, target: str) -> bool:
     sign, bound = target.split()
     return ratio <= float(bound) if sign == "<=" else ratio >= float(bound)
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())

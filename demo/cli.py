@@ -28,9 +28,12 @@ def demo(
     source: DataOption = "movielens",
     root: RootOption = ROOT,
     keep_nodes: Annotated[bool, typer.Option(help="Leave the nodes running afterwards.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Run seeds of the arms; those after the first are simulated.")] = 1,
+    results: Annotated[Path | None, typer.Option(help="Write arms.md and arms.json below this folder.")] = None,
 ) -> None:
     """Run both pipelines to their end on four real nodes under Airflow, and say where to look."""
     from demo.harness import Demo
+    from demo.seeds import add_seeds, write_results
 
     began = time.monotonic()
     out = console()
@@ -50,8 +53,11 @@ def demo(
             consortium.stop()
     tell("pooled arms, on the raw files, outside every node")
     at.add_arms(document["pipelines"])
+    add_seeds(consortium, at.specs(), document["pipelines"], seeds, tell)
     document["seconds"] = round(time.monotonic() - began, 1)
     _write(at, document, json_file)
+    if results is not None:
+        write_results(document, results)
     _say(at, document)
 
 
@@ -70,6 +76,12 @@ def demo_data(
     show(prepare(source, root.resolve() / "parties", chosen, CLONE / "var" / "cache" / "download"))
 
 
+def _figure(value: dict[str, float] | None) -> str:
+    if value is None:
+        return ""
+    return f"{value['mean']:.4f}" + (f" ± {value['deviation']:.4f}" if value["n"] > 1 else "")
+
+
 def _write(at: Demo, document: dict[str, Any], json_file: Path | None) -> None:
     from demo.report import write_report
 
@@ -86,8 +98,8 @@ def _say(at: Demo, document: dict[str, Any]) -> None:
     for pipeline, report in document["pipelines"].items():
         arms = sorted({arm for values in report["arms"].values() for arm in values})
         table = Table("RMSE", *arms, title=f"{pipeline}: {report['status']}", box=None, title_justify="left")
-        for part, values in report["arms"].items():
-            table.add_row(part, *(f"{values[arm]:.4f}" if arm in values else "" for arm in arms))
+        for part, values in report["arms_over_seeds"].items():
+            table.add_row(part, *(_figure(values.get(arm)) for arm in arms))
         out.print(table)
         sent = sum(row["bytes"] for row in report["messages"])
         digests = {digest for digest in report["model"].values() if digest}

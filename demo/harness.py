@@ -7,6 +7,7 @@ Only the harness sees all raw files, and only for the pooled arms; a node never 
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +17,11 @@ from typing import Any
 
 from demo.airflow_home import AirflowHome
 from demo.arms import compare, track
-from demo.consortium import ROOT, Consortium
+from demo.consortium import PARTIES, ROOT, Consortium
 from demo.dag_run import run_dags
 from demo.data import prepare
 from pipelines.load import load
+from pipelines.spec import PipelineSpec
 from runtime.party import Home
 
 PIPELINES = ("horizontal_mf", "vertical_mf")
@@ -38,16 +40,23 @@ class Demo:
 
     @property
     def consortium(self) -> Consortium:
-        """The four organisations."""
-        return Consortium(self.root)
+        """The four organisations; ACCORD_PORT moves their nodes to other ports."""
+        base = os.environ.get("ACCORD_PORT")
+        return Consortium(self.root, ports={p: int(base) + n for n, p in enumerate(PARTIES)} if base else None)
 
     def file(self, pipeline: str) -> Path:
         """Return the YAML of a pipeline."""
         return ROOT / "conf" / "pipelines" / f"{pipeline}.yaml"
 
+    def specs(self) -> dict[str, PipelineSpec]:
+        """Return the pipelines by name."""
+        return {pipeline: load(self.file(pipeline)).spec for pipeline in self.pipelines}
+
     def prepare(self, tell: Tell) -> dict[str, Any]:
         """Write the raw files and lay out the organisations afresh; keys stay, so the model digest can be compared."""
         consortium = self.consortium
+        if all((consortium.directory(party) / "party.yaml").exists() for party in consortium.parties):
+            consortium.stop()  # an earlier demo may have left its nodes running
         for party in consortium.parties:
             forget(consortium.directory(party))
         tell(f"raw files of four parties ({self.source})")
@@ -77,9 +86,9 @@ class Demo:
     def report(self, pipeline: str, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return what every party knows of a run, merged into one document."""
         run = next(iter(tasks.values()))["xcom"]["run"]
-        parties = load(self.file(pipeline)).spec.parties
-        found = {party: self._ask(party, run) for party in parties}
-        initiator = found[load(self.file(pipeline)).spec.initiator]
+        spec = self.specs()[pipeline]
+        found = {party: self._ask(party, run) for party in spec.parties}
+        initiator = found[spec.initiator]
         return {
             "run": run,
             "status": "succeeded" if initiator["state"] == "closed" else initiator["state"],
@@ -101,8 +110,8 @@ class Demo:
 
     def add_arms(self, reports: Mapping[str, dict[str, Any]]) -> None:
         """Add the arms to the reports, computed on the raw files with all nodes at rest, and write them to MLflow."""
-        for pipeline, report in reports.items():
-            spec = load(self.file(pipeline)).spec
+        for pipeline, spec in self.specs().items():
+            report = reports[pipeline]
             report["arms"] = compare(self.consortium, spec, report["metrics"])
             report["arms_mlflow"] = track(self.root / "harness", pipeline, report["run"], report["arms"])
 
