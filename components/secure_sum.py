@@ -7,11 +7,16 @@ decrypts a total only with the signatures of all over the digest that it has its
 different models or rosters gets no plaintext. One sum for each round of an attempt; a later attempt may repeat a round
 only for the same roster and the same `bound` (else the difference of two totals is one party's vector).
 
+In every ciphertext each party also fills check lanes of its own with numbers that only key holders can compute. A total
+in which a party's numbers do not stand exactly once is refused: it is not the sum of one part of each party.
+
 Adversary: semi-honest, static. The aggregator together with one data_holder reads every party's vector. All
-data_holders but one together read the last one's: it is what their own parts leave of the total. Not protected: what
-the total says; fewer than three parties are refused.
+data_holders but one together read the last one's: it is what their own parts leave of the total. An aggregator that
+deviates (parts left out, repeated, exchanged) gets no total past the check, but for 1 in 2^24 tries. Not protected:
+what the total says; fewer than three parties are refused.
 
     v_j  vector of party j, any shape, in fixed point of `Lanes`
+    r_j  check numbers of party j, in lanes where all others have zeros
 """
 
 from __future__ import annotations
@@ -24,12 +29,14 @@ import pyarrow as pa
 from base.canonical import digest, digest_bytes
 from base.errors import ConsentError, CryptoError, SpecMismatch, StateError
 from components.contract import Context
+from crypto.agreement import frame
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, PublicKey, SecretKey, total
 from crypto.vector import METADATA
 from transport.message import FIXED_BINARY, Message, Protection, WireSchema
 
 MIN_PARTIES = 3
+CHECK_BITS = 24  # an aggregator's chance to pass the check is below 2^-24
 CIPHERTEXTS = WireSchema("ciphertexts", {"c": FIXED_BINARY}, METADATA)
 PUBLIC_KEY = WireSchema("public_key", {"key": pa.binary()})
 SEALED = WireSchema("sealed", {"sealed": pa.binary()})
@@ -80,15 +87,18 @@ class Summer:
         context = self._claim(round_number, bound, lanes, values)
 
         # 2. The protected part, and the signature without which nobody decrypts.
-        self._ctx.send("part", self._key.encrypt(values, lanes, name).to_table())
+        checks = self._checks(context, lanes, values.size)
+        own, columns = self._roster.index(self._ctx.party), lanes.capacity(self._key.public.bits)
+        rows = _with_checks(values, checks, own, columns)
+        self._ctx.send("part", self._key.encrypt_rows(rows, lanes, name).to_table())
         self._ctx.send("consent", _consent(self._ctx, round_number, context))
 
-        # 3. The total of all, if all meant this sum.
+        # 3. The total of all, if all meant this sum and it is made of one part of each.
         vector = CiphertextVector.from_table(self._ctx.recv("total"), self._key.public, lanes)
         self._check_consents(self._ctx.recv("consents"), context)
-        if (vector.length, vector.weight) != (values.size, len(self._roster)):
-            raise CryptoError("a total is not of all parts", expected=f"{values.size} values of {len(self._roster)}")
-        return self._key.decrypt(vector)
+        if (vector.length, vector.columns, vector.weight) != (rows.size, rows.shape[1], len(self._roster)):
+            raise CryptoError("a total is not of all parts", expected=f"{rows.size} lanes of {len(self._roster)} parts")
+        return _checked(self._key.decrypt_rows(vector), checks, values.size)
 
     def _claim(self, round_number: int, bound: bytes, lanes: Lanes, values: np.ndarray) -> bytes:
         """Return the context of a round that has not been summed before; `StateError` otherwise.
@@ -106,6 +116,29 @@ class Summer:
             )  # fmt: skip
         self._rounds.add(round_number)
         return bytes.fromhex(digest([*lasting, ctx.attempt, self._key.public.fingerprint]))
+
+    def _checks(self, context: bytes, lanes: Lanes, size: int) -> np.ndarray:
+        """Return r (ciphertexts, parties, lanes) in units of the lanes: key holders know it, the aggregator does not.
+
+        Every ciphertext has its own, so none can be exchanged for another or come from one party alone.
+        """
+        most = min(lanes.limit, 2**31 - 1)
+        each = -(-CHECK_BITS // most.bit_length())
+        data = lanes.capacity(self._key.public.bits) - each * len(self._roster)
+        if data < 1:
+            raise CryptoError(
+                "a ciphertext has no room for values beside the check lanes",
+                expected=f"more than {each * len(self._roster)} lanes", found=data + each * len(self._roster),
+                remedy="a longer key, or shorter lanes",
+            )  # fmt: skip
+
+        def drawn(row: int, party: str) -> np.ndarray:
+            info = frame(b"accord sum check 1", context, party.encode(), row.to_bytes(8, "big"))
+            return np.frombuffer(self._key.derive(info, 8 * each), ">u8") % np.uint64(2 * most + 1)
+
+        found = [[drawn(row, party) for party in self._roster] for row in range(-(-size // data))]
+        r = np.array(found, np.int64).reshape(-1, len(self._roster), each) - most
+        return np.ldexp(r.astype(np.float64), -lanes.fraction) if lanes.fraction else r
 
     def _check_consents(self, consents: pa.Table, context: bytes) -> None:
         rows = consents.to_pylist()
@@ -140,6 +173,32 @@ def relay(ctx: Context, rounds: int, after: Callable[[int], None] = lambda round
         ctx.send("total", total(parts).to_table())
         ctx.send("consents", pa.concat_tables(consents))
         after(*numbers)
+
+
+def _with_checks(values: np.ndarray, checks: np.ndarray, own: int, columns: int) -> np.ndarray:
+    """Return a row for each ciphertext: values, then check lanes, zero but for party `own`'s.
+
+    They are the top lanes, so a part that somebody shifted leaves the ciphertext.
+    """
+    mine = np.zeros_like(checks)
+    mine[:, own] = checks[:, own]
+    ciphertexts, width = len(checks), checks.shape[1] * checks.shape[2]
+    data = np.zeros((ciphertexts, columns - width), values.dtype)
+    data.flat[: values.size] = values.ravel()
+    return np.hstack([data, mine.reshape(ciphertexts, width)])
+
+
+def _checked(rows: np.ndarray, checks: np.ndarray, size: int) -> np.ndarray:
+    """Return the total's values; `CryptoError` unless every party's check numbers stand in it exactly once."""
+    data, found = np.split(rows, [rows.shape[1] - checks.shape[1] * checks.shape[2]], axis=1)
+    wrong = np.unique(np.nonzero(found.reshape(checks.shape) != checks)[0])
+    values = data.ravel()
+    if len(wrong) or values[size:].any():
+        raise CryptoError(
+            "a total is not the sum of one part of each party", expected="every party's check numbers, once",
+            found=f"others in {len(wrong)} of {len(checks)} ciphertexts", remedy="ask the aggregator",
+        )  # fmt: skip
+    return values[:size]
 
 
 def _make_key(ctx: Context, bits: int) -> SecretKey:

@@ -29,6 +29,7 @@ from gmpy2 import mpz
 
 from base.canonical import digest_bytes
 from base.errors import CryptoError
+from crypto.agreement import hkdf
 from crypto.fixed_base import FixedBase
 from crypto.half import Half
 from crypto.packing import Lanes
@@ -155,7 +156,7 @@ class SecretKey(_Encrypts, Secret):
         return cls(p, q, (s, t))
 
     def to_bytes(self) -> bytes:
-        """Return p, q and the cofactors, for `NodeKeys.wrap` and for nothing else."""
+        """Return p, q and the cofactors, for `NodeKeys.wrap` and `derive` and for nothing else."""
         half = self.public.bits // 16
         numbers = [(h.p, half) for h in self._halves] + [(h.cofactor, COFACTOR_BYTES) for h in self._halves]
         return b"".join(int(number).to_bytes(width, "big") for number, width in numbers)
@@ -169,6 +170,10 @@ class SecretKey(_Encrypts, Secret):
         cuts = (0, half, 2 * half, 2 * half + COFACTOR_BYTES, len(data))
         p, q, s, t = (int.from_bytes(data[a:b], "big") for a, b in pairwise(cuts))
         return cls(p, q, (s, t))
+
+    def derive(self, info: bytes, length: int) -> bytes:
+        """Return `length` bytes that everybody with this secret key can compute, and nobody else (HKDF)."""
+        return hkdf(self.to_bytes(), info, length=length)
 
     @property
     def _key(self) -> PublicKey:

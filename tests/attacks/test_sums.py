@@ -1,7 +1,10 @@
 """Attacks on secure sums: each succeeds on a weakened setting and fails on what `Summer` and `relay` do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from base.errors import ConsentError, CryptoError, SpecMismatch, StateError
 from components import secure_sum
@@ -14,6 +17,7 @@ BANKS = ("east", "north", "south")
 ROLES = {"data_holder": BANKS, "aggregator": ("bureau",)}
 LANES = Lanes(16, 4, 3)
 SECRET = np.array([3.5, -1.25, 8.0])  # what south would not show
+WIDE = np.arange(130) / 4  # two ciphertexts
 
 
 class Rounds(Params):
@@ -89,10 +93,37 @@ def test_a_single_contributor_s_part_is_not_taken_for_the_total(threads, monkeyp
     assert (outcome.outputs["north"]["sums"][0] == SECRET).all()
 
 
+FORGED = {
+    "three times one part": lambda east, north, south: total([south] * 3),
+    "one party twice for another": lambda east, north, south: total([east, south, south]),
+    "own encryptions for two": lambda east, north, south: total([_own(east, 0 * WIDE), _own(east, 0 * WIDE), south]),
+    "one party left out": lambda east, north, south: replace(total([north, south]), weight=3),
+    "one ciphertext of one party": lambda east, north, south: _first(total([south] * 3), total([east, north, south])),
+    "two ciphertexts exchanged": lambda east, north, south: _reversed(total([east, north, south])),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_total_that_is_not_one_part_of_each_is_refused_whatever_weight_it_claims(threads, monkeypatch, name):
+    """Weak: the weight is the aggregator's word. Default: every party's check numbers must stand there once."""
+    given = inputs(WIDE)
+    for bank, value in (("east", 1.0), ("north", 2.0)):
+        given[bank]["v"] = [np.full(WIDE.size, value)]
+    forged = {"bureau": _aggregator(lambda parts: FORGED[name](*parts))}
+    assert refused(threads(PART, ROLES, given, run=f"forged-{name.replace(' ', '-')}", functions=forged), CryptoError)
+    monkeypatch.setattr(secure_sum, "_checked", _unchecked)
+    open_ = threads(PART, ROLES, given, run=f"open-{name.replace(' ', '-')}", functions=forged)
+    assert open_.errors == {}
+    (found,) = open_.outputs["north"]["sums"]
+    if name == "three times one part":
+        assert (found / 3 == WIDE).all()
+
+
 def test_two_models_or_two_rosters_shown_by_the_aggregator_give_no_sum(threads, monkeypatch):
     assert refused(threads(PART, ROLES, inputs(SECRET, north=b"model 2"), run="models-1"), SpecMismatch)
     # Weakened: signatures over whatever each party was shown.
     monkeypatch.setattr(Summer, "_check_consents", lambda self, consents, context: None)
+    monkeypatch.setattr(secure_sum, "_checked", _unchecked)
     assert threads(PART, ROLES, inputs(SECRET, north=b"model 2"), run="models-2").errors == {}
 
 
@@ -100,6 +131,25 @@ def test_a_missing_or_foreign_consent_gives_no_sum(threads):
     for spoil in (lambda rows: rows[:2], lambda rows: [rows[0], rows[1], rows[0]]):
         outcome = threads(PART, ROLES, inputs(SECRET), run="consent", functions={"bureau": _aggregator(total, spoil)})
         assert refused(outcome, ConsentError)
+
+
+def _own(like, values):
+    """The aggregator's own encryption in the shape of a part: it cannot know the check numbers."""
+    rows = np.zeros(like.length)
+    rows[: values.size] = values
+    return like.key.encrypt_rows(rows.reshape(-1, like.columns), like.lanes)
+
+
+def _first(one, others):
+    return replace(others, ciphertexts=(one.ciphertexts[0], *others.ciphertexts[1:]))
+
+
+def _reversed(vector):
+    return replace(vector, ciphertexts=vector.ciphertexts[::-1])
+
+
+def _unchecked(rows, checks, size):
+    return rows[:, : rows.shape[1] - checks.shape[1] * checks.shape[2]].ravel()[:size]
 
 
 def _aggregator(answer, spoil=lambda consents: consents):

@@ -83,3 +83,34 @@ def test_a_value_that_does_not_fit_is_refused_before_it_is_sent(threads, bad):
     outcome = threads(PART, ROLES, given, run="sums-6")
     assert isinstance(outcome.errors["south"], CryptoError)
     assert outcome.parcels["south"] == []
+
+
+@pytest.mark.parametrize(
+    ("lanes", "values"),
+    [
+        (Lanes(64, 16, 3), np.array([1e13, -0.25, 1 / 65536])),
+        (Lanes(16, 0, 3), np.arange(-150, 150)),
+        (Lanes(16, 4, 3), np.arange(500).reshape(5, 100) / 16),
+        (Lanes(16, 4, 3), np.zeros(0)),
+    ],
+)
+def test_check_lanes_change_no_bit_of_a_total(threads, lanes, values):
+    def one(ctx, params):
+        return {"sum": Summer(ctx, 2048).total(values, lanes, 0, b"m")}
+
+    functions = dict.fromkeys(BANKS, one) | {"bureau": lambda ctx, params: relay(ctx, 1) or {}}
+    outcome = threads(PART, ROLES, {}, run=f"exact-{lanes.lane}-{lanes.fraction}-{values.size}", functions=functions)
+    assert outcome.errors == {}
+    for bank in BANKS:
+        found = outcome.outputs[bank]["sum"]
+        assert found.dtype == (np.float64 if lanes.fraction else np.int64)
+        assert found.tobytes() == (3 * values.ravel()).astype(found.dtype).tobytes()
+
+
+def test_lanes_that_the_checks_would_fill_are_refused(threads):
+    def one(ctx, params):
+        return {"sum": Summer(ctx, 2048).total(np.ones(3), Lanes(64, 0, 2**62), 0, b"m")}
+
+    functions = dict.fromkeys(BANKS, one) | {"bureau": lambda ctx, params: relay(ctx, 1) or {}}
+    outcome = threads(PART, ROLES, {}, run="full", functions=functions)
+    assert "no room" in str(outcome.errors["east"])
