@@ -104,13 +104,23 @@ def _check_roles(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> Non
                 expected=", ".join(entry["roles"]),
                 found=role,
             )
-    for role, parties in pipeline.spec.step_roles(step).items():
+    seen: dict[str, str] = {}
+    # The step's own roles last: of two that do not fit together, the error names the one that differs.
+    for role, parties in sorted(pipeline.spec.step_roles(step).items(), key=lambda entry: entry[0] in own):
+        for party in parties:
+            if party in seen:
+                twice = f"is named twice in role {role}" if seen[party] == role else f"is {seen[party]} and {role}"
+                pipeline.fail(
+                    ("steps", step, "roles", role) if role in own else ("roles", role),
+                    f"{party} {twice} of step {step}", expected="each party once, in one role", found=party,
+                )  # fmt: skip
+            seen[party] = role
         least = entry["min_parties"].get(role, 1)
-        if len(set(parties)) < least:
+        if len(parties) < least:
             pipeline.fail(
                 ("steps", step, "roles", role) if role in own else ("roles", role),
                 f"role {role} of step {step} has too few parties",
-                expected=f"at least {least}", found=len(set(parties)), remedy=f"name its parties: roles: {role}: [...]",
+                expected=f"at least {least}", found=len(parties), remedy=f"name its parties: roles: {role}: [...]",
             )  # fmt: skip
 
 
