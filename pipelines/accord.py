@@ -17,6 +17,7 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from base.canonical import canonical_bytes, digest
 from base.errors import ConsentError, SpecError
+from base.files import write_whole
 from components.registry import catalogue
 from crypto.node_keys import NodePublicKeys
 from pipelines.spec import Name, PipelineSpec, Strict
@@ -152,9 +153,8 @@ def read_accord(path: Path) -> SignedAccord:
 
 
 def write_accord(path: Path, accord: SignedAccord) -> None:
-    """Write a signed accord as JSON for people and machines."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(accord.model_dump(mode="json"), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    """Write a signed accord as JSON for people and machines; a node that reads meanwhile sees the old or the new."""
+    write_whole(path, (json.dumps(accord.model_dump(mode="json"), indent=2, sort_keys=True) + "\n").encode())
 
 
 def make_terms(conditions: Mapping[str, Any], keys: Mapping[str, NodePublicKeys]) -> AccordTerms:

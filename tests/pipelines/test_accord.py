@@ -156,3 +156,16 @@ def test_a_commitment_hides_the_snapshot_behind_its_salt() -> None:
     assert commitment(b"1" * 32, {"ratings": "b" * 64}) != first
     plan = RunPlan(run="r1", template="t", seed=1, commitments={"north_bank": first})
     assert plan.digest != plan.model_copy(update={"commitments": {"north_bank": second}}).digest
+
+
+def test_a_write_that_breaks_off_leaves_the_old_accord(accord: SignedAccord, tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "accords" / "demo.json"
+    write_accord(path, accord)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("base.files.os.replace", full)
+    with pytest.raises(OSError, match="no space"):
+        write_accord(path, accord.model_copy(update={"signatures": {}}))
+    assert read_accord(path) == accord
