@@ -6,7 +6,7 @@ its key store, one for each receiver; its life is the accord's to say.
 
 Adversary: semi-honest, static, two parties. Both learn who is common to both, and each the other's number of ids up to
 `batch`. Within the key's life the receiver sees when a tag appears or vanishes and can test an id that was signed
-against every stored night; so the sender counts the signatures of each key, padding included, and stops at
+against every stored night; so the sender counts its signatures for each receiver, padding included, and stops at
 `max_signatures`. Not protected: a receiver that lies about the result or asks for ids that are not its own.
 
     x, y   ids of receiver and sender, distinct, sorted; row = position        N_x, N_y
@@ -105,12 +105,12 @@ def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
     order = sorted(range(len(padded)), key=padded.__getitem__)
     ctx.send("tags", pa.table({"tag": pa.array([padded[i] for i in order], pa.binary(32))}))
 
-    # 2./3. Sign what cannot be read; every signature counts against the accord's quota.
+    # 2./3. Sign what cannot be read; every signature counts against the accord's quota, whatever key it is made with.
     blinded = _read(ctx.recv("blinded"))
     key.check(blinded)
     remedy = "sign a new accord with a new key, or raise max_signatures after weighing it against the id space"
     version = f"{ctx.run}/{ctx.attempt}"
-    spend(ctx, f"signatures.{name}", len(blinded), params.max_signatures, version, "blind signatures", remedy)
+    spend(ctx, f"signatures.{receiver}", len(blinded), params.max_signatures, version, "blind signatures", remedy)
     ctx.metric("signatures", len(blinded))
     ctx.send("signed", _table(key, secret.sign(blinded)))
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 
-from base.errors import CryptoError, DataError
+from base.errors import ConsentError, CryptoError, DataError
 
 ROLES = {"receiver": ("bank",), "sender": ("bureau",)}
 PARAMS = {
@@ -73,3 +73,13 @@ def test_matches_outside_the_sender_s_tags_are_refused(threads):
         except CryptoError:
             continue
         raise AssertionError(positions)
+
+
+def test_another_length_of_key_gives_no_further_signatures(threads, tmp_path):
+    """One purse for each receiver: else every length of key would be a quota of its own."""
+    parties = type(threads)(tmp_path)
+    limited = PARAMS | {"max_signatures": 40}
+    assert parties("align_rsa", ROLES, inputs(BANK, BUREAU), limited, run="night-1").errors == {}
+    outcome = parties("align_rsa", ROLES, inputs(BANK, BUREAU), limited | {"key_bits": 3072}, run="night-2")
+    assert isinstance(outcome.errors["bureau"], ConsentError)
+    assert "signed" not in [parcel.header.name for parcel in outcome.parcels["bureau"]]
