@@ -67,7 +67,7 @@ class Coordinator:
         """Let every party sign the head of every other party's ledger."""
         parties = self._runs.spec(run).parties
         found = self._peers.ask_all(parties, "peer.head", {"run": run.run})
-        heads = [answer["head"] for answer in found.values()]
+        heads = [{name: answer[name] for name in ("head", "signature")} for answer in found.values()]
         signed = self._peers.ask_all(parties, "peer.countersign", {"run": run.run, "heads": heads})
         for party in parties:
             mine = {peer: answer["signatures"][party] for peer, answer in signed.items() if peer != party}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from base.canonical import canonical_bytes, digest
 from base.errors import CryptoError, MessageRefused
 from transport.message import MessageKey, Protection
-from transport.wire import Claim, Statement
+from transport.wire import Claim, Document, Statement
 
 OUT, IN = "out", "in"
 # Uniform for whoever lacks the key, so a plain hash tells nothing; everything else could be guessed from its SHA-256.
@@ -86,9 +86,10 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Head:
+class Head(Document):
     """How far a chain goes."""
 
+    title: ClassVar[str] = "ledger head"
     party: str  # whose chain
     run: str
     length: int
@@ -97,7 +98,7 @@ class Head:
 
 @dataclass(frozen=True)
 class SignedHead:
-    """A party's signature under another party's head."""
+    """A party's signature under a head: another party's, or its own when it tells it."""
 
     head: Head
     signer: str
@@ -228,6 +229,16 @@ class Ledger:
     def head(self, run: str) -> Head:
         """Return how far this party's chain of the run goes."""
         return head_of(self.store.entries(run), self.signer.party, run)
+
+    def own_head(self, run: str) -> SignedHead:
+        """Return this party's head with its signature, for the others to countersign."""
+        head = self.head(run)
+        return SignedHead(head, self.signer.party, self.signer.sign(_headed(head)).hex())
+
+    def countersign(self, own: SignedHead) -> SignedHead:
+        """Sign a head that its owner has signed: whoever passes it on cannot make up another."""
+        self.signer.verify(own.head.party, _headed(own.head), _unhex(own.signature))
+        return self.sign_head(own.head)
 
     def sign_head(self, head: Head) -> SignedHead:
         """Sign another party's head, and keep it too: that party cannot cut its tail afterwards.
