@@ -29,6 +29,7 @@ from transport.inbox import DirectoryInbox
 
 RESERVE_SECONDS = 20.0  # a reservation that is not renewed lapses
 LEASE_SECONDS = 60.0  # an attempt that its initiator has not watched for so long is stopped
+DEADLINE_SECONDS = 24 * 3600  # no step may hold a worker for longer
 RESERVED, RUNNING = "reserved", "running"
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 log = structlog.get_logger()
@@ -95,7 +96,7 @@ class Attempts:
 
     def start(self, peer: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Run a reserved attempt in the worker; all parties resume at the round `resume`, or begin."""
-        live = self._mine(peer, body)
+        live, deadline = self._mine(peer, body), deadline_seconds(body["deadline_seconds"])
         self._runs.require_unchanged(live.task.run, live.task.step)
         resume = None if body["resume"] is None else int(body["resume"])
         if resume is not None and resume not in self._checkpoints(live.task).rounds():
@@ -103,7 +104,7 @@ class Attempts:
         with self._lock:
             if live.started is None:
                 live.started = live.seen = time.monotonic()
-                live.deadline = live.started + float(body["deadline_seconds"])
+                live.deadline = live.started + deadline
                 self._update(live.task, state=RUNNING, started=time.time())
                 log.info("attempt has started", job=_job(live.task), resume=resume)
                 try:
@@ -288,6 +289,14 @@ class Attempts:
     def _overdue(self, live: Live, what: str, expected: str) -> DeadlinePassed:
         where = f"run {live.task.run}, step {live.task.step}, attempt {live.task.attempt}"
         return DeadlinePassed(what, expected=expected, where=where, party=self._home.party)
+
+
+def deadline_seconds(value: Any) -> float:
+    """Return a step's deadline as somebody asks for it; `ConsentError` unless it is above 0 and at most a day."""
+    if type(value) in (int, float) and 0 < value <= DEADLINE_SECONDS:  # NaN is refused too
+        return float(value)
+    expected = f"above 0 and at most {DEADLINE_SECONDS} s"
+    raise ConsentError("a deadline is out of range", expected=expected, found=str(value)[:40])
 
 
 def _job(task: StepTask) -> str:

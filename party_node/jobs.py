@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import select, update
 
 from base.errors import AccordError, Cancelled, ConsentError, PeerError, StateError
-from party_node.attempts import CANCELLED, ENDED, FAILED, SUCCEEDED, Attempts
+from party_node.attempts import CANCELLED, ENDED, FAILED, SUCCEEDED, Attempts, deadline_seconds
 from party_node.coordinator import Coordinator
 from party_node.database import Attempt, Database, Job, Key, Run
 from party_node.policy import Caller
@@ -47,6 +47,8 @@ class Jobs:
     def submit(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the job of a key: the one it has, the one that goes on, or a new attempt."""
         key, run_key, step = _key(body, "key"), _key(body, "run_key"), str(body["step"])
+        wish = body.get("deadline_seconds")
+        asked = None if wish is None else deadline_seconds(wish)
         with self._opening:
             known = self._by_key(key)
             if known is not None:
@@ -59,8 +61,7 @@ class Jobs:
             if latest is not None and latest.state not in (FAILED, CANCELLED):
                 self._take_over(latest, key)
                 return self._answer(self._get(latest.name))
-            deadline = float(body.get("deadline_seconds") or steps[step].deadline_minutes * 60)
-            job = self._new(run, step, key, deadline)
+            job = self._new(run, step, key, asked or steps[step].deadline_minutes * 60.0)
         threading.Thread(target=self._drive, args=(job.name,), name=f"job-{step}", daemon=True).start()
         return self._answer(job)
 

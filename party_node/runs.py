@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -117,29 +118,33 @@ class Runs:
         if known is not None:
             self._mine(known.run, peer, (PREPARING, OPEN, FAILED))
             self._database.update(Run, known.run, state=FAILED, error=from_wire(body["error"]).to_wire(), run_key=None)
+            self._forget_checkpoints(known.run)
         return {}
 
     # --- closing
 
     def head(self, peer: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the head of this party's ledger of the run."""
+        """Return the head of this party's ledger of the run, signed."""
         row = self._mine(str(body["run"]), peer, (OPEN, CLOSED))
-        return {"head": vars(self._ledger.head(row.run))}
+        own = self._ledger.own_head(row.run)
+        return {"head": vars(own.head), "signature": own.signature}
 
     def countersign(self, peer: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Sign the heads of all other parties."""
+        """Sign the heads of all other parties, each signed by its owner: the initiator only passes them on."""
         row = self._mine(str(body["run"]), peer, (OPEN, CLOSED))
-        heads = [Head(**head) for head in body["heads"]]
-        others = [head for head in heads if head.party != self._home.party and head.run == row.run]
-        return {"signatures": {head.party: self._ledger.sign_head(head).signature for head in others}}
+        heads = [(Head.from_dict(told["head"]), str(told["signature"])) for told in body["heads"]]
+        own = [SignedHead(head, head.party, signature) for head, signature in heads if head.run == row.run]
+        others = [signed for signed in own if signed.signer != self._home.party]
+        return {"signatures": {signed.signer: self._ledger.countersign(signed).signature for signed in others}}
 
     def close(self, peer: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep the others' signatures under this party's head; the run is closed."""
+        """Keep the others' signatures under this party's head; the run is closed and needs its checkpoints no more."""
         row = self._mine(str(body["run"]), peer, (OPEN, CLOSED))
         head = self._ledger.head(row.run)
         for signer, signature in body["signatures"].items():
             self._ledger.keep_head(SignedHead(head, str(signer), str(signature)))
         self._database.update(Run, row.run, state=CLOSED)
+        self._forget_checkpoints(row.run)
         return {}
 
     # --- reading
@@ -197,6 +202,10 @@ class Runs:
             )
 
     # --- parts
+
+    def _forget_checkpoints(self, run: str) -> None:
+        """They hold what no artefact holds: a party's factors after each round."""
+        shutil.rmtree(self._home.path("store", "checkpoints", run), ignore_errors=True)
 
     def _open(self, row: Run, signatures: Mapping[str, Any]) -> None:
         """Counting the quota and opening are one transaction: many runs may have been prepared before any was open."""

@@ -1,5 +1,6 @@
 """Reserving, starting and stopping at one party, with a worker that a test steers by hand."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -196,9 +197,18 @@ def test_an_attempt_that_its_initiator_forgot_is_stopped(node, monkeypatch):
 
 def test_an_attempt_ends_at_its_deadline(node):
     node.reserve("north_bank", body())
-    node.start("north_bank", body(resume=None, deadline_seconds=-1))
+    node.start("north_bank", body(resume=None, deadline_seconds=0.001))
+    time.sleep(0.01)
     node.sweep()
     assert isinstance(node.worker.cancelled, DeadlinePassed)
+
+
+@pytest.mark.parametrize("deadline", [float("inf"), float("nan"), 1e9, -1, None, "100"])
+def test_a_deadline_that_would_hold_the_worker_for_more_than_a_day_is_refused(node, deadline):
+    node.reserve("north_bank", body())
+    with pytest.raises(ConsentError, match="deadline"):
+        node.start("north_bank", body(resume=None, deadline_seconds=deadline))
+    assert node.get("r1", "align", 1).state == "reserved"
 
 
 def test_a_step_without_a_role_for_this_party_is_refused(node):

@@ -189,3 +189,15 @@ def test_keys_are_plain_lines(jobs, key):
 def test_an_unknown_job_is_an_error(jobs, job):
     with pytest.raises(StateError, match="no such job"):
         jobs.status(CLI, {"job": job})
+
+
+@pytest.mark.parametrize("deadline", [float("nan"), float("inf"), 24 * 3600 + 1, 0, -5, "60", True])
+def test_a_deadline_beyond_a_day_or_that_never_comes_is_refused_before_a_run_is_opened(jobs, deadline):
+    with pytest.raises(ConsentError, match="deadline"):
+        submit(jobs, deadline_seconds=deadline)
+    assert jobs.coordinator.opened == []
+
+
+def test_a_deadline_of_a_day_is_taken(jobs):
+    first = submit(jobs, deadline_seconds=24 * 3600)
+    assert jobs._get(first["job"]).deadline == 24 * 3600

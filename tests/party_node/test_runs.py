@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from base.errors import AccordError, ApprovalMissing, ConsentError, PeerForeign, SpecError, SpecMismatch, StateError
+from base.errors import (
+    AccordError,
+    ApprovalMissing,
+    ConsentError,
+    MessageRefused,
+    PeerForeign,
+    SpecError,
+    SpecMismatch,
+    StateError,
+)
 from party_node.accords import Accords
 from party_node.database import Attempt, Database
 from party_node.ledger_store import SqlLedgerStore
@@ -284,10 +293,14 @@ def test_an_abandoned_run_keeps_the_reason(parties):
     assert parties["bureau"].abandon("north_bank", {"run": "unknown", "error": error.to_wire()}) == {}
 
 
+def _heads(parties):
+    return [runs.head("north_bank", {"run": "r1"}) for runs in parties.values()]
+
+
 def test_closing_leaves_every_head_signed_by_every_other_party(parties):
     open_all(parties)
-    heads = [runs.head("north_bank", {"run": "r1"})["head"] for runs in parties.values()]
-    signed = {p: runs.countersign("north_bank", {"run": "r1", "heads": heads}) for p, runs in parties.items()}
+    body = {"run": "r1", "heads": _heads(parties)}
+    signed = {p: runs.countersign("north_bank", body) for p, runs in parties.items()}
     for party, runs in parties.items():
         mine = {p: answer["signatures"][party] for p, answer in signed.items() if p != party}
         forged = {**mine, next(iter(mine)): "00" * 64}
@@ -295,3 +308,42 @@ def test_closing_leaves_every_head_signed_by_every_other_party(parties):
             runs.close("north_bank", {"run": "r1", "signatures": forged})
         runs.close("north_bank", {"run": "r1", "signatures": mine})
         assert runs.get("r1").state == CLOSED
+
+
+def test_an_initiator_gets_no_signature_under_a_head_that_it_made_up(parties):
+    """Else the other party's true chain would contradict a signature that everybody believes."""
+    open_all(parties)
+    true = parties["south_bank"].head("north_bank", {"run": "r1"})
+    own = parties["north_bank"].head("north_bank", {"run": "r1"})
+    made_up = {**true["head"], "length": 5, "hash": "0" * 64}
+    for false in ({**true, "head": made_up}, {"head": made_up, "signature": own["signature"]}):
+        with pytest.raises(PeerForeign):
+            parties["bureau"].countersign("north_bank", {"run": "r1", "heads": [own, false]})
+    parties["bureau"].countersign("north_bank", {"run": "r1", "heads": [own, true]})
+
+
+@pytest.mark.parametrize("change", [{"length": "5"}, {"length": -1}, {"hash": None}, {"more": 1}])
+def test_a_head_of_another_form_is_refused(parties, change):
+    open_all(parties)
+    true = parties["south_bank"].head("north_bank", {"run": "r1"})
+    with pytest.raises(MessageRefused, match="ledger head"):
+        parties["bureau"].countersign("north_bank", {"run": "r1", "heads": [{**true, "head": true["head"] | change}]})
+
+
+@pytest.mark.parametrize("end", ["close", "abandon"])
+def test_a_run_that_ends_leaves_no_checkpoint(parties, organisations, end):
+    open_all(parties)
+    home = organisations.home("bureau")
+    for run in ("r1", "r2"):
+        kept = home.path("store", "checkpoints", run, "train", "1.safetensors")
+        kept.parent.mkdir(parents=True)
+        kept.write_bytes(b"factors")
+    if end == "close":
+        body = {"run": "r1", "heads": _heads(parties)}
+        signatures = {
+            p: parties[p].countersign("north_bank", body)["signatures"]["bureau"] for p in ("north_bank", "south_bank")
+        }
+        parties["bureau"].close("north_bank", {"run": "r1", "signatures": signatures})
+    else:
+        parties["bureau"].abandon("north_bank", {"run": "r1", "error": ConsentError("no more").to_wire()})
+    assert [path.name for path in home.path("store", "checkpoints").iterdir()] == ["r2"]
