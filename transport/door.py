@@ -7,7 +7,8 @@ marker fits; a message is in the ledger before a reader can see it; a repeat get
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Protocol
 
 from base.errors import ConsentError, MessageRefused, PeerForeign, SpecMismatch
@@ -16,6 +17,8 @@ from transport.ledger import IN, Ledger
 from transport.message import Message, MessageKey
 from transport.wire import SLICE_BYTES, Claim, Header, Marker, Statement
 
+ATTEMPT_BYTES = 16 * 2**30  # on the receiver's disk until the attempt ends
+_ATTEMPTS = 16  # whose bytes are counted; a node has one at a time
 Roles = Mapping[str, tuple[str, ...]]  # role -> parties
 
 
@@ -69,14 +72,43 @@ def admit_by_table(table: tuple[Message, ...], roles: Roles, key: MessageKey) ->
     )
 
 
+@dataclass
+class _Taken:
+    total: int = 0
+    sizes: dict[MessageKey, int] = field(default_factory=dict)
+
+
+class _Budget:
+    """Bytes that came for an attempt; a repeat of a message costs nothing more."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._lock = limit, Lock()
+        self._attempts: dict[tuple[str, str, int], _Taken] = {}  # oldest first
+
+    def take(self, key: MessageKey, size: int) -> None:
+        """Count what is announced, or raise `MessageRefused`."""
+        with self._lock:
+            taken = self._attempts.setdefault((key.run, key.step, key.attempt), _Taken())
+            if len(self._attempts) > _ATTEMPTS:
+                del self._attempts[next(iter(self._attempts))]
+            used = taken.total + size - taken.sizes.get(key, 0)
+            if used > self._limit:
+                raise MessageRefused(
+                    "an attempt's messages are too large together", expected=f"at most {self._limit} bytes",
+                    found=f"{used} bytes", where=f"step {key.step}",
+                )  # fmt: skip
+            taken.total, taken.sizes[key] = used, size
+
+
 class Door:
     """Accepts messages for one party."""
 
-    def __init__(self, guard: Guard, ledger: Ledger, inbox: Inbox) -> None:
-        """Admit by `guard`, record in `ledger`, publish in `inbox`."""
+    def __init__(self, guard: Guard, ledger: Ledger, inbox: Inbox, attempt_bytes: int = ATTEMPT_BYTES) -> None:
+        """Admit by `guard`, record in `ledger`, publish in `inbox`; at most `attempt_bytes` for one attempt."""
         self.guard = guard
         self.ledger = ledger
         self.inbox = inbox
+        self._budget = _Budget(attempt_bytes)
 
     @property
     def party(self) -> str:
@@ -103,6 +135,13 @@ class Door:
             )
         if announced.size > message.max_bytes:
             raise too_large(message, announced.size)
+        # Numbers of messages are 0, 1, ..., so the number of this one bounds how many there can be.
+        if key.seq >= message.max_count:
+            raise MessageRefused(
+                f"{peer} sends message {key.name} too often", expected=f"at most {message.max_count} in an attempt",
+                found=f"number {key.seq + 1}", where=f"step {key.step}",
+            )  # fmt: skip
+        self._budget.take(key, announced.size)
         return Reception(self, announced, message)
 
 

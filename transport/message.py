@@ -18,6 +18,7 @@ from base.errors import MessageRefused
 
 WIRE_VERSION = 1
 MAX_BYTES = 64 * 2**20
+MAX_COUNT = 10_000
 FIXED_BINARY = "fixed_size_binary"  # any width: a ciphertext is as wide as its key
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,127}")
 
@@ -76,6 +77,7 @@ class Message:
     protection: Protection
     reveals: str  # what the receiver learns, in words
     max_bytes: int = field(default=MAX_BYTES, compare=False)
+    max_count: int = field(default=MAX_COUNT, compare=False)  # from one sender to one receiver in an attempt
 
 
 @dataclass(frozen=True, order=True)

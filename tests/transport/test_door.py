@@ -4,8 +4,9 @@ import pytest
 
 from base.errors import ConsentError, MessageRefused, PeerForeign, SpecMismatch
 from transport.body import encode
-from transport.door import PlanGuard, admit_by_table
+from transport.door import Door, PlanGuard, admit_by_table
 from transport.ledger import OUT
+from transport.memory import MemoryInbox
 from transport.message import MessageKey
 from transport.wire import SLICE_BYTES, Header, Marker, Statement, count_slices
 
@@ -124,6 +125,32 @@ def test_sizes_are_refused_before_anything_is_collected(nodes, kit, make):
     small.add(b"abc")
     with pytest.raises(MessageRefused, match="keep to its header"):
         small.add(b"d")
+
+
+def test_a_peer_may_send_a_message_only_so_often_and_is_refused_before_the_body(nodes, kit, make):
+    header, _ = make(body_of(kit, kit.blocks(b"ab")), 1)
+    door = nodes["bureau"].door
+    door.open("north", replace(header, seq=9_999).to_bytes())
+    for seq in (10_000, 2**31 - 1):
+        with pytest.raises(MessageRefused, match="too often"):
+            door.open("north", replace(header, seq=seq).to_bytes())
+    seldom = tuple(replace(message, max_count=1) for message in kit.MESSAGES)
+    strict = Door(PlanGuard("run-1", {"train": (seldom, kit.ROLES)}), nodes["bureau"].ledger, MemoryInbox())
+    strict.open("north", header.to_bytes())
+    with pytest.raises(MessageRefused, match="too often"):
+        strict.open("north", replace(header, seq=1).to_bytes())
+
+
+def test_an_attempt_has_room_for_so_many_bytes_and_a_repeat_takes_none(nodes, kit, make):
+    header, _ = make(body_of(kit, kit.blocks(b"ab")), 1)
+    guard = PlanGuard("run-1", {"train": (kit.MESSAGES, kit.ROLES)})
+    door = Door(guard, nodes["bureau"].ledger, MemoryInbox(), attempt_bytes=1000)
+    for seq in (0, 1, 1, 0):
+        door.open("north", replace(header, seq=seq, size=400).to_bytes())
+    with pytest.raises(MessageRefused, match="too large together"):
+        door.open("north", replace(header, seq=2, size=400).to_bytes())
+    door.open("north", replace(header, seq=2, size=200).to_bytes())
+    door.open("north", replace(header, attempt=2, size=400).to_bytes())
 
 
 def test_the_table_admits_by_name_and_roles_alone(kit):
