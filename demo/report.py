@@ -60,14 +60,14 @@ def _arms(arms: Mapping[str, Mapping[str, float]]) -> Figure:
 
 
 def _seconds(seconds: Mapping[str, float | None]) -> Figure:
-    figure = Figure(figsize=(9, 1.6), layout="constrained")
+    figure = Figure(figsize=(9, 2.0), layout="constrained")
     axes = figure.subplots()
     left = 0.0
     for step, value in seconds.items():
         axes.barh(0, value or 0.0, left=left, label=f"{step} {value or 0:.1f} s")
         left += value or 0.0
     axes.set(yticks=[], xlabel="seconds")
-    axes.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.5), fontsize="small")
+    figure.legend(ncols=4, loc="outside lower center", fontsize="small")
     return figure
 
 
