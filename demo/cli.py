@@ -20,6 +20,7 @@ SOURCES = "movielens (its wheel, else its archive), wheel, archive, or synthetic
 DataOption = Annotated[str, typer.Option("--data", help=f"Where the raw data come from: {SOURCES}.")]
 RootOption = Annotated[Path, typer.Option(help="Where the demo's organisations live.")]
 ROOT = Path("var/demo")
+ACCORD = ".venv/bin/accord"
 
 
 @app.command()
@@ -58,7 +59,7 @@ def demo(
     _write(at, document, json_file)
     if results is not None:
         write_results(document, results)
-    _say(at, document)
+    _say(at, document, nodes_run=keep_nodes)
 
 
 @data.command()
@@ -91,7 +92,7 @@ def _write(at: Demo, document: dict[str, Any], json_file: Path | None) -> None:
     write_report(document, at.root / "report")
 
 
-def _say(at: Demo, document: dict[str, Any]) -> None:
+def _say(at: Demo, document: dict[str, Any], *, nodes_run: bool) -> None:
     from rich.table import Table
 
     out = console()
@@ -107,14 +108,19 @@ def _say(at: Demo, document: dict[str, Any]) -> None:
         out.print(
             f"  sent   {size(sent)} in {sum(row['messages'] for row in report['messages'])} messages", markup=False
         )
-    run = next(iter(document["pipelines"].values()))["run"]
     parties = at.root / "parties"
-    out.print("\nWhere to look", markup=False)
-    out.print(f"  report   {at.root / 'report' / 'index.html'}", markup=False)
-    out.print(
-        f"  MLflow   .venv/bin/mlflow server --backend-store-uri sqlite:///{parties}/north_bank/mlflow.db", markup=False
-    )
-    out.print("  ledgers  .venv/bin/accord node start --party PARTY, for all four, then", markup=False)
-    out.print(f"           .venv/bin/accord audit verify {run} --party north_bank", markup=False)
+    store = f"sqlite:///{parties}/north_bank/mlflow.db"
+    audits = [f"{ACCORD} audit verify {report['run']} --party north_bank" for report in document["pipelines"].values()]
+    starts = [] if nodes_run else [f"{ACCORD} node start --party PARTY, for all four, then"]
+    stops = [f"  nodes    they run; {ACCORD} node stop --party PARTY ends one"] if nodes_run else []
+    ledgers = "\n           ".join(starts + audits)
+    lines = [
+        "\nWhere to look",
+        f"  report   {at.root / 'report' / 'index.html'}",
+        f"  MLflow   .venv/bin/mlflow server --backend-store-uri {store}",
+        f"  ledgers  {ledgers}",
+        *stops,
+    ]
+    out.print("\n".join(lines), markup=False, soft_wrap=True)  # whole lines, to copy
     out.print("  Airflow  make airflow", markup=False)
     out.print(f"  {document['seconds']:.0f} s in all", markup=False)

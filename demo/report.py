@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,13 +55,18 @@ def _arms(arms: Mapping[str, Mapping[str, float]]) -> Figure:
         parts = [(i, values[arm]) for i, values in enumerate(arms.values()) if arm in values]
         axes.bar([i + 0.8 * j / len(names) for i, _ in parts], [v for _, v in parts], 0.8 / len(names), label=arm)
     low = min(value for values in arms.values() for value in values.values())
-    axes.set(xticks=[i + 0.3 for i in range(len(arms))], xticklabels=list(arms), ylabel="RMSE", ylim=(low - 0.05, None))
+    axes.set(
+        xticks=[i + 0.3 for i in range(len(arms))],
+        xticklabels=list(arms),
+        ylabel="RMSE (not from 0)",
+        ylim=(low - 0.05, None),
+    )
     axes.legend(ncols=len(names), loc="upper right", fontsize="small")
     return figure
 
 
 def _seconds(seconds: Mapping[str, float | None]) -> Figure:
-    figure = Figure(figsize=(9, 2.0), layout="constrained")
+    figure = Figure(figsize=(9, 1.6 + 0.25 * math.ceil(len(seconds) / 4)), layout="constrained")
     axes = figure.subplots()
     left = 0.0
     for step, value in seconds.items():
@@ -83,7 +89,7 @@ def _messages(messages: list[Mapping[str, Any]]) -> str:
 
 def _image(figure: Figure) -> str:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
+    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight")
     return f'<p><img alt="" src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'
 
 

@@ -27,7 +27,8 @@ def main(python: str, *ports: str) -> None:
                 probe.bind(("127.0.0.1", int(port)))
             except OSError:
                 fail(f"port {port} is taken", "a free port on 127.0.0.1", "another process listens there",
-                     "end it (ss -ltnp names it), or set ACCORD_PORT to another base port")  # fmt: skip
+                     "end it (a kept node: accord node stop --party NAME; "
+                     "else ss -ltnp names it), or set ACCORD_PORT to another base port")  # fmt: skip
     sys.stdout.write(python + "\n")
 
 

@@ -3,6 +3,10 @@
 # Usage: preflight.sh [PORT ...]   prints the Python to use on its last line.
 fail() { printf 'accord: %s\n  expected %s\n  found    %s\n  remedy   %s\n' "$1" "$2" "$3" "$4" >&2; exit 80; }
 
+case "${ACCORD_PORT:-}" in
+    *[!0-9]*) fail "ACCORD_PORT is not a port" "a number" "$ACCORD_PORT" "set it to the first of four free ports, or unset it" ;;
+esac
+
 python=""
 for candidate in "${ACCORD_PYTHON:-}" python3.11 python3 python; do
     [ -n "$candidate" ] && command -v "$candidate" >/dev/null 2>&1 || continue

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from base.errors import AccordError
 from party_node.commands.common import HOMES, HomeOption, HomesOption, JsonOption, console, find_home, show, size
 
 if TYPE_CHECKING:
@@ -39,9 +41,10 @@ def run(
     loaded = load(pipeline)
     at = find_home(loaded.spec.initiator, home, homes)
     board = Board()
+    out = console()
     key = run_key or f"accord-run/{uuid.uuid4().hex}"
     with launch.client(at, "cli") as client:
-        with Live(console=console(), auto_refresh=False, transient=as_json) as live:
+        with _going_on(board, key), Live(console=out, auto_refresh=False, transient=as_json) as live:
 
             def watch(status: Mapping[str, Any]) -> None:
                 board.hear(status)
@@ -53,12 +56,14 @@ def run(
     if as_json:
         show({**report, "run_key": key, "parties": board.parties})
         return
-    out = console()
-    out.print(f"run {name} has succeeded; model {(report['model'] or 'none')[:16]}", markup=False)
+    if not out.is_terminal:
+        out.line()
+    out.print(f"run {name} has succeeded; model {report['model'] or 'none'}", markup=False, soft_wrap=True)
     for metric, value in sorted(report["metrics"].items()):
         out.print(f"  {metric:<32}{value:.4f}" if isinstance(value, float) else f"  {metric:<32}{value}", markup=False)
-    out.print(f"  MLflow: mlflow server --backend-store-uri {report['mlflow']['uri']}", markup=False)
-    out.print(f"  ledger: accord audit verify {name} --party {at.party}", markup=False)
+    store = report["mlflow"]["uri"]
+    out.print(f"  MLflow: mlflow server --backend-store-uri {store}", markup=False, soft_wrap=True)
+    out.print(f"  ledger: accord audit verify {name} --party {at.party}", markup=False, soft_wrap=True)
 
 
 def simulate(
@@ -88,6 +93,17 @@ def simulate(
     for step, seconds in done.seconds.items():
         out.print(f"  {step:<12}{seconds:8.1f} s", markup=False)
     out.print(f"model {digest or 'none'}", markup=False)
+
+
+@contextlib.contextmanager
+def _going_on(board: Board, key: str) -> Iterator[None]:
+    """Say, when a step fails, how to go on; a refusal before the first step leaves no run to go on with."""
+    try:
+        yield
+    except (AccordError, KeyboardInterrupt):
+        if board.parties:
+            typer.echo(f"\nto go on after the steps that are done, add to the command: --run-key {key}", err=True)
+        raise
 
 
 class Board:
