@@ -17,7 +17,8 @@ $(READY): setup.cfg constraints.txt pyproject.toml tools/preflight.sh tools/pref
 	$(BIN)/pip install -q $(if $(ACCORD_TORCH_INDEX),--index-url $(ACCORD_TORCH_INDEX)) "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@$(BIN)/pip check
-	@$(BIN)/python -m features.spark_archive 2>/dev/null
+	@$(BIN)/python -m features.spark_archive >.venv/spark_archive.log 2>&1 \
+		|| { tail -n 5 .venv/spark_archive.log; echo "accord: Spark has no archive of its classes and will start later"; }
 	@touch $@
 
 demo:           ## run both pipelines to their end on real data, on four real nodes, under Airflow

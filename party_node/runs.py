@@ -53,7 +53,7 @@ class Runs:
             raise ConsentError("not a plain file name", expected=_FILE.pattern, where="file of the pipeline")
         pipeline = loads(text, file)
         accord = self._accords.get(pipeline.spec.accord)
-        accord.admit(pipeline.spec)
+        accord.admit(pipeline.spec, pipeline.at)
         specs = {name: spec.digest for name, spec in load_all(self._home.specs_directory).items()}
         if missing := sorted(set(used_specs(pipeline.spec, accord)) - set(specs)):
             where, party = str(self._home.specs_directory), self._home.party

@@ -7,8 +7,9 @@ trusts exactly the keys that its own approver signed for.
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from base.canonical import canonical_bytes, digest
 from base.errors import ConsentError, SpecError
 from base.files import write_whole
+from base.yaml_lines import KeyPath
 from components.registry import catalogue
 from crypto.node_keys import NodePublicKeys
 from pipelines.spec import Name, PipelineSpec, Strict
@@ -25,6 +27,8 @@ from pipelines.spec import Name, PipelineSpec, Strict
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 DOMAIN = b"accord/1/terms\n"
+REMEDY = "change the pipeline, or agree on a new version of the accord"
+Locate = Callable[[KeyPath], str]  # a key of the pipeline's file -> where it stands
 
 
 class DataSetTerms(Strict):
@@ -91,25 +95,27 @@ class SignedAccord(Strict):
             span = f"{self.terms.valid_from} to {self.terms.valid_until}"
             raise ConsentError("the accord is not in force today", expected=span, found=today.isoformat(), where=name)
 
-    def admit(self, spec: PipelineSpec) -> None:
-        """Raise `ConsentError` unless the pipeline uses only what the terms name."""
-        terms = self.terms
-        self._need("accord", {spec.accord}, {terms.accord})
-        self._need("party", set(spec.parties), set(terms.parties))
-        used = {f"{step.component} version {catalogue()[step.component]['version']}" for step in spec.steps.values()}
-        self._need("component", used, {f"{name} version {version}" for name, version in terms.components.items()})
-        for step, party, data_set in data_sets(spec):
-            allowed = terms.parties[party].data_sets if party in terms.parties else {}
-            self._need(f"data set of {party} (step {step})", {data_set}, set(allowed))
-        for name in spec.steps:
-            if spec.steps[name].component.startswith("align_"):
-                self._admit_alignment(spec, name)
+    def admit(self, spec: PipelineSpec, at: Locate | None = None) -> None:
+        """Raise `ConsentError` unless the pipeline uses only what the terms name; `at` says where a key stands."""
+        terms, where = self.terms, at or (lambda path: f"accord {terms.accord}")
+        _need("accord", {spec.accord}, {terms.accord}, where(("accord",)))
+        _need("party", set(spec.parties), set(terms.parties), where(("roles",)))
+        named = {f"{name} version {version}" for name, version in terms.components.items()}
+        for name, step in spec.steps.items():
+            used = f"{step.component} version {catalogue()[step.component]['version']}"
+            _need("component", {used}, named, where(("steps", name, "component")))
+            if step.component.startswith("align_"):
+                self._admit_alignment(spec, name, where)
+        for name, party, data_set in data_sets(spec):
+            found = where(("steps", name, "params", "data_sets", party))
+            _need("party", {party}, set(terms.parties), found)
+            _need(f"data set of {party}", {data_set}, set(terms.parties[party].data_sets), found)
 
-    def _admit_alignment(self, spec: PipelineSpec, step: str) -> None:
+    def _admit_alignment(self, spec: PipelineSpec, step: str, where: Locate) -> None:
         """Both parties learn who is common to both: the terms name them, the least overlap and the most signatures."""
         entry = catalogue()[spec.steps[step].component]
-        learners = set(spec.step_parties(step))
-        self._need("learner of the alignment", learners, set(self.terms.learns_alignment))
+        learners = set(self.terms.learns_alignment)
+        _need("learner of the alignment", set(spec.step_parties(step)), learners, where(("roles",)))
         defaults = {name: field.get("default") for name, field in entry["params"]["properties"].items()}
         params = {**defaults, **spec.steps[step].params}
         for name, least, most in (
@@ -118,22 +124,24 @@ class SignedAccord(Strict):
         ):
             if params[name] < least or (most is not None and params[name] > most):
                 raise ConsentError(
-                    f"parameter {name} of step {step} is beyond the accord",
+                    f"parameter {name} is beyond the accord",
                     expected=f"at least {least}" if most is None else f"at most {most}",
                     found=params[name],
-                    where=f"accord {self.terms.accord}",
-                    remedy="change the pipeline, or agree on a new version of the accord",
+                    where=where(("steps", step, "params", name)),
+                    remedy=REMEDY,
                 )
 
-    def _need(self, what: str, asked: set[str], allowed: set[str]) -> None:
-        if extra := asked - allowed:
-            raise ConsentError(
-                f"the accord does not name this {what}",
-                expected=", ".join(sorted(allowed)) or "none",
-                found=", ".join(sorted(extra)),
-                where=f"accord {self.terms.accord}",
-                remedy="change the pipeline, or agree on a new version of the accord",
-            )
+
+def _need(what: str, asked: set[str], allowed: set[str], where: str) -> None:
+    if extra := asked - allowed:
+        near = difflib.get_close_matches(min(extra), allowed, n=1)
+        raise ConsentError(
+            f"the accord does not name this {what}",
+            expected=", ".join(sorted(allowed)) or "none",
+            found=", ".join(sorted(extra)),
+            where=where,
+            remedy=f"did you mean '{near[0]}'? Otherwise {REMEDY}" if near else REMEDY,
+        )
 
 
 def data_sets(spec: PipelineSpec) -> list[tuple[str, str, str]]:

@@ -32,8 +32,11 @@ class Pipeline:
 
     def fail(self, path: KeyPath, what: str, **more: Any) -> NoReturn:
         """Raise `SpecError` at a key of the file."""
-        key = ".".join(str(part) for part in path)
-        raise SpecError(what, where=f"{self.name}:{line_of(self.lines, path)}, key {key}", **more)
+        raise SpecError(what, where=self.at(path), **more)
+
+    def at(self, path: KeyPath) -> str:
+        """Return file, line and key."""
+        return f"{self.name}:{line_of(self.lines, path)}, key {'.'.join(str(part) for part in path)}"
 
 
 def load(path: Path | str) -> Pipeline:

@@ -7,18 +7,25 @@ from typing import Annotated
 
 import typer
 
-from party_node.commands.common import JsonOption, console, show
+from party_node.commands.common import HOMES, HomesOption, JsonOption, console, show
 
 
 def check(
     pipelines: Annotated[list[Path] | None, typer.Argument(help="Pipelines; default conf/pipelines/*.yaml.")] = None,
+    homes: HomesOption = HOMES,
 ) -> None:
-    """Check pipelines to the last parameter, without running anything."""
+    """Check pipelines to the last parameter, and against the signed accord where the initiator's copy lies here."""
+    from pipelines.accord import read_accord
     from pipelines.load import load
 
     for path in pipelines or sorted(Path("conf/pipelines").glob("*.yaml")):
-        spec = load(path).spec
-        console().print(f"{path}: {len(spec.steps)} steps, {len(spec.parties)} parties, good", markup=False)
+        loaded = load(path)
+        spec = loaded.spec
+        copy = homes / spec.initiator / "accords" / f"{spec.accord}.json"
+        if copy.exists():
+            read_accord(copy).admit(spec, loaded.at)
+        note = "" if copy.exists() else f"; not checked against accord {spec.accord}: {copy} is not here"
+        console().print(f"{path}: {len(spec.steps)} steps, {len(spec.parties)} parties, good{note}", markup=False)
 
 
 def messages(

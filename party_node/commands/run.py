@@ -80,9 +80,11 @@ def simulate(
     from pipelines.load import load
     from runtime.party import Home
 
-    spec = load(pipeline).spec
+    loaded = load(pipeline)
+    spec = loaded.spec
+    accord = Accords(Home(homes / spec.initiator)).get(spec.accord)
+    accord.admit(spec, loaded.at)
     at = {party: Home(homes / party) for party in spec.parties}
-    accord = Accords(at[spec.initiator]).get(spec.accord)
     with tempfile.TemporaryDirectory() as scratch:
         done = simulation.simulate(spec, accord, at, keep or Path(scratch), seed=seed, until=until)
         digest = done.model_digest

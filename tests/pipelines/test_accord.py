@@ -121,6 +121,25 @@ def test_an_alignment_keeps_to_the_accord(accord: SignedAccord, terms: dict[str,
         changed.admit(spec)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line", "found", "remedy"),
+    [
+        ("bureau: [people]", "bureau: [peple]", 7, "peple", "did you mean 'people'?"),
+        ("[north_bank, bureau]", "[north_bank, buraeu]", 5, "buraeu", "did you mean 'bureau'?"),
+        ("bureau: [people]", "buro: [people]", 7, "buro", "did you mean 'bureau'?"),
+    ],
+)
+def test_a_refusal_names_file_line_and_key(
+    accord: SignedAccord, old: str, new: str, line: int, found: str, remedy: str
+) -> None:
+    pipeline = loads(TEXT.replace(old, new), "two.yaml")
+    with pytest.raises(ConsentError) as caught:
+        accord.admit(pipeline.spec, pipeline.at)
+    assert (caught.value.where or "").startswith(f"two.yaml:{line}, key ")
+    assert caught.value.found == found
+    assert remedy in (caught.value.remedy or "")
+
+
 def test_another_component_version_is_refused(accord: SignedAccord) -> None:
     old = accord.terms.model_copy(update={"components": {"load_tables": 99}})
     with pytest.raises(ConsentError, match="component"):
