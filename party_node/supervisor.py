@@ -122,7 +122,12 @@ class Supervisor:
             self._job = self._listener = None
         if job is not None and listener is not None:
             found = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-            error = PeerError("the worker process ended in the middle of a step", found=found, party=self._party)
+            error = PeerError(
+                "the worker process ended in the middle of a step",
+                found=found,
+                party=self._party,
+                remedy="run again with the same run key: finished steps stay, and the next attempt has a fresh worker",
+            )
             listener({"event": "failed", "job": job, "error": error.to_wire()})
 
     def _hear(self, event: dict[str, Any]) -> None:

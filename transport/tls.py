@@ -117,7 +117,7 @@ def diagnose(address: Address, identity: Identity) -> PeerError:
         return PeerDown(
             f"{address} cannot be reached",
             found=error.strerror or type(error).__name__,
-            remedy="start that node, or correct its address; see `accord doctor`",
+            remedy="start that node there (accord node start), or correct its address; see `accord doctor`",
         )
 
 
