@@ -68,7 +68,7 @@ def write_results(document: Mapping[str, Any], folder: Path) -> None:
     """Write `arms.json` and `arms.md`: what the documents may quote, with the machine and the data it came from."""
     folder.mkdir(parents=True, exist_ok=True)
     pipelines = document["pipelines"].items()
-    found = {name: {key: report[key] for key in ("arms_over_seeds", "arms_by_seed", "seconds", "aligned")}
+    found = {name: {key: report[key] for key in ("arms_over_seeds", "arms_by_seed", "aligned")}
              for name, report in pipelines}  # fmt: skip
     result = {**describe_machine(), "data": document["data"]["source"], "pipelines": found}
     (folder / "arms.json").write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
