@@ -10,7 +10,7 @@ import zlib
 
 from features.idnorm import normal_form
 
-PER_COLUMN = 40  # values of a column that are looked for; the rest are of the same kind
+PER_COLUMN = 8  # values of a column that are looked for, each in some twenty forms; the rest are of the same kind
 
 
 def forms(value: str, rule=None) -> set[bytes]:
