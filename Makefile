@@ -29,8 +29,8 @@ demo:           ## run both pipelines to their end on real data, on four real no
 airflow: setup  ## the same nodes with Airflow's own screens to look at
 	@$(BIN)/python -m demo.airflow
 
-test: setup     ## all tests
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup     ## all tests, in two processes
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 check: setup lint types imports test ## what CI runs
 

@@ -78,8 +78,8 @@ def aggregator(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
 
 def predict(model: Arrays, user: np.ndarray, item: np.ndarray) -> np.ndarray:
     """Return r̂ (n,) of this party's part of a `horizontal_mf` model, not clipped."""
-    b_item = model["b_item"] + model["b_own"]
-    factors = mf.Factors(float(model["mu"]), model["Q"], b_item, model["P"], model["b_user"])
+    Q, b_item = model["Q"] + model["Q_own"], model["b_item"] + model["b_own"]  # one of the two is 0 in every row
+    factors = mf.Factors(float(model["mu"]), Q, b_item, model["P"], model["b_user"])
     return mf.predict(factors, user, item)
 
 

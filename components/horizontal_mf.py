@@ -1,7 +1,8 @@
 """Banks with different customers and one catalogue train item factors together; a customer's parameters never leave.
 
-Every data_holder ends with the same item side V = [b_i ; q_i], its own user side, and its own bias of the items that
-nobody shares. The aggregator ends with nothing.
+Every data_holder ends with the same item side V = [b_i ; q_i], its own user side, and its own rows of the items that
+nobody shares: what the catalogue says of them, mapped to a row (`models.attribute_map`), and its own people's bias.
+The aggregator ends with nothing.
 
 Biased matrix factorisation (`models.mf`) under federated averaging (McMahan et al. 2017, algorithm 1), row by row
 (`models.row_average`). One round = E local epochs; then w·ΔV and w travel in ONE Paillier-protected vector
@@ -14,16 +15,17 @@ may come from one party alone, with at least `min_raters_per_item` people behind
 
     μ        mean rating                     ()         V    item side, shared          (I, k+1)
     P, b_u   user side, local                (U_j, k)   w_j  raters of each item, or 0  (I,)
-    b_own    bias of items with Σw = 0, local (I,)      W    Σ_j w_j                    (I,)
+    Q_own, b_own  rows of items with Σw = 0, local      W    Σ_j w_j                    (I,)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+import pyarrow as pa
 from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest, digest_bytes
@@ -32,6 +34,7 @@ from components.secure_sum import MIN_PARTIES, Summer, relay, sum_messages
 from crypto.packing import Lanes
 from features.indexing import rating_columns
 from models import mf
+from models.attribute_map import mapped_rows, standardised
 from models.row_average import averaged, contribution, from_digits, row_weights, to_digits
 
 MESSAGES = sum_messages(
@@ -54,7 +57,8 @@ class HorizontalMfParams(Params):
     start_deviation: Annotated[float, Gt(0)] = 0.03  # of Q and P before the first round
     min_raters_per_item: Annotated[int, Ge(2)] = 10  # own people behind a row; a row with fewer is withheld
     rare_prior: Annotated[float, Ge(0)] = 20.0  # ratings' worth of further λ on rows that nobody shares
-    rare_ridge: Annotated[float, Gt(0)] = 3.0  # ratings' worth of pull of b_own to the mean of such items
+    rare_ridge: Annotated[float, Gt(0)] = 5.0  # ratings' worth of pull of b_own to the mean of such items
+    attribute_ridge: Annotated[float, Gt(0)] = 50.0  # λ of the map from an item's attributes to its row, in raters
     lane: Annotated[int, Ge(16), Le(64)] = 16  # bits of a lane; a weight takes two
     fraction: Annotated[int, Ge(0), Le(30)] = 6  # bits after the point of w·ΔV: 1/64 of a star and rater
     key_bits: Annotated[int, Ge(2048)] = 3072  # Paillier modulus: 2048, 3072 or 4096 bits
@@ -143,6 +147,7 @@ class Own:
     w: np.ndarray  # (I,)
     mu: float
     catalogue: str  # digest of the sorted item ids
+    attributes: np.ndarray  # of the items, standardised (I, d)
 
 
 @dataclass
@@ -172,7 +177,14 @@ def load(ctx: Context, params: HorizontalMfParams) -> Own:
     return Own(
         mf.Ratings(user, item, rating.astype(np.float64)), users, items, np.bincount(item, minlength=items),
         row_weights(user, item, items, params.min_raters_per_item), float(statistics["mean"]), catalogue,
+        standardised(_attributes(tables["items"])),
     )  # fmt: skip
+
+
+def _attributes(items: pa.Table) -> np.ndarray:
+    """Return the numeric columns of the items (I, d), d may be 0; NaN where a value is missing."""
+    columns = [items[name].to_numpy().astype(np.float64) for name in items.column_names if name != "item_id"]
+    return np.array(columns).reshape(len(columns), items.num_rows).T
 
 
 def _start(ctx: Context, params: HorizontalMfParams, own: Own) -> _State:
@@ -204,15 +216,16 @@ def _tell(ctx: Context, params: HorizontalMfParams, t: int, numbers: dict[str, f
 
 
 def _model(state: _State, own: Own, params: HorizontalMfParams) -> Arrays:
-    """Return the part that is registered; where Σw = 0 the shared side is 0 and b_own stands in for it."""
+    """Return the part that is registered; where Σw = 0 the shared side is 0 and the party's own rows stand in."""
     rare = state.W == 0
+    V_own = mapped_rows(state.V, state.W, own.attributes, params.attribute_ridge) * rare[:, None]
     d = own.data.take(np.flatnonzero(rare[own.data.item]))
-    e = d.rating - own.mu - state.model.b_user[d.user]
+    e = d.rating - mf.predict(replace(state.model, Q=V_own[:, 1:], b_item=V_own[:, 0]), d.user, d.item)
     centre = float(e.mean()) if len(e) else 0.0
-    b_own = mf.shrunken_means(d.item, e, own.items, params.rare_ridge, centre) * rare
+    b_own = V_own[:, 0] + mf.shrunken_means(d.item, e, own.items, params.rare_ridge, centre) * rare
     return {
-        "mu": np.array(own.mu), "Q": state.V[:, 1:].copy(), "b_item": state.V[:, 0].copy(), "b_own": b_own,
-        "P": state.model.P, "b_user": state.model.b_user,
+        "mu": np.array(own.mu), "Q": state.V[:, 1:].copy(), "b_item": state.V[:, 0].copy(),
+        "Q_own": V_own[:, 1:].copy(), "b_own": b_own, "P": state.model.P, "b_user": state.model.b_user,
         "catalogue": np.frombuffer(bytes.fromhex(own.catalogue), np.uint8),
     }  # fmt: skip
 
@@ -224,7 +237,7 @@ COMPONENT = Component(
     messages=MESSAGES,
     inputs={"ratings": "split ratings", "statistics": "μ and the catalogue digest of all parties"},
     optional_inputs=("ratings", "statistics"),  # the aggregator has none
-    outputs={"model": "mu, Q, b_item: the same at every data_holder; P, b_user, b_own: this party's own"},
+    outputs={"model": "mu, Q, b_item: the same at every data_holder; P, b_user, Q_own, b_own: this party's own"},
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
     adversary="Semi-honest, static. The aggregator with one data_holder reads every party's updates.\n"
     "All data_holders but one together read the last one's.\n"

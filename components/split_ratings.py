@@ -2,8 +2,8 @@
 
 Every data_holder splits its own rows; nothing crosses. Rows are put into canonical order (by person, then item) before
 the draw, so the split depends on the run seed and on the set of ratings, not on the order of a file. The draw is a
-public choice. Items are the whole catalogue sorted by id, the same at every party; people are the
-party's own, sorted by id: a position in `users` and `items` is the index of the ratings.
+public choice. Items are the whole catalogue sorted by id, the same at every party, with its numeric columns; people
+are the party's own, sorted by id: a position in `users` and `items` is the index of the ratings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def data_holder(ctx: Context, params: SplitRatingsParams) -> Outputs:
     """Return train, validation and test (user, item, rating) with the ids behind the indices."""
     table: pa.Table = ctx.inputs["tables"][params.ratings]
     # 1. Indices, and the canonical order.
-    users, items = sorted_ids(table["user_id"]), sorted_ids(ctx.inputs["tables"][params.catalogue]["item_id"])
+    catalogue: pa.Table = ctx.inputs["tables"][params.catalogue]
+    users, items = sorted_ids(table["user_id"]), sorted_ids(catalogue["item_id"])
     u, i = positions(table["user_id"], users), item_positions(ctx, table, items, params.catalogue)
     order = np.lexsort((i, u))
     rows = rating_table(u[order], i[order], table["rating"].to_numpy()[order])
@@ -53,8 +54,14 @@ def data_holder(ctx: Context, params: SplitRatingsParams) -> Outputs:
     ratings = {name: rows.take(np.sort(part)) for name, part in zip(names, parts, strict=True)}
     for name in names:
         ctx.metric(f"{name}.rows", len(ratings[name]))
-    ids = {"users": pa.table({"user_id": users}), "items": pa.table({"item_id": items})}
-    return {"ratings": {**ratings, **ids}}
+    return {"ratings": {**ratings, "users": pa.table({"user_id": users}), "items": _numeric(catalogue, items)}}
+
+
+def _numeric(catalogue: pa.Table, items: pa.Array) -> pa.Table:
+    """Return the items' ids, ascending, and what the catalogue says of them in numbers (`models.attribute_map`)."""
+    first = positions(items, catalogue["item_id"].combine_chunks())
+    numbers = [field.name for field in catalogue.schema if pa.types.is_primitive(field.type)]
+    return catalogue.select(["item_id", *numbers]).take(first).combine_chunks()
 
 
 COMPONENT = Component(
@@ -62,6 +69,9 @@ COMPONENT = Component(
     roles={"data_holder": data_holder},
     params=SplitRatingsParams,
     inputs={"tables": "validated tables"},
-    outputs={"ratings": "train, validation, test: user, item, rating; users, items: the ids behind the indices"},
+    outputs={
+        "ratings": "train, validation, test: user, item, rating; users, items: the ids behind the indices, "
+        "items with their numeric columns"
+    },
     adversary="nothing crosses: every party splits its own ratings",
 )

@@ -19,13 +19,15 @@ from demo.airflow_home import AirflowHome
 from demo.arms import compare, track
 from demo.consortium import PARTIES, ROOT, Consortium
 from demo.dag_run import run_dags
-from demo.data import prepare
+from demo.data import prepare, read
+from demo.fetch import Raw
 from pipelines.load import load
 from pipelines.spec import PipelineSpec
 from runtime.party import Home
 
 PIPELINES = ("horizontal_mf", "vertical_mf")
 SEED = 20261130  # of the raw files: who is whose customer, and the dirt
+CACHE = ROOT / "var" / "cache" / "download"
 STATE = ("node.db", "node.db-wal", "node.db-shm", "store", "inbox", "secrets", "mlflow.db", "mlflow", "logs")
 Tell = Callable[[str], None]
 
@@ -60,11 +62,15 @@ class Demo:
         for party in consortium.parties:
             forget(consortium.directory(party))
         tell(f"raw files of four parties ({self.source})")
-        manifest = prepare(self.source, self.root / "parties", SEED, ROOT / "var" / "cache" / "download")
+        manifest = prepare(self.source, self.root / "parties", SEED, CACHE)
         tell("keys, certificates and the signed accord")
         consortium.lay_out()
         consortium.sign()
         return manifest
+
+    def raw(self) -> Raw:
+        """Return the raw data before they are shared out."""
+        return read(self.source, CACHE, SEED)
 
     def airflow(self) -> AirflowHome:
         """Return north_bank's Airflow, which drives north_bank's node alone."""

@@ -60,16 +60,25 @@ def add_seeds(
             tell(f"{pipeline} with seed {seed}, simulated")
             by_seed[seed] = arms_of_seed(consortium, spec, seed)
             track(consortium.root / "harness", pipeline, f"{report['run']}-seed-{seed}", by_seed[seed])
-        report["arms_by_seed"] = {str(seed): arms for seed, arms in by_seed.items()}
-        report["arms_over_seeds"] = summarise(list(by_seed.values()))
+        report |= over_seeds(by_seed)
+
+
+def over_seeds(by_seed: Mapping[int, Arms]) -> dict[str, Any]:
+    """Return the arms of each seed and their summary, as the results file holds them."""
+    return {
+        "arms_by_seed": {str(seed): arms for seed, arms in by_seed.items()},
+        "arms_over_seeds": summarise(list(by_seed.values())),
+    }
 
 
 def write_results(document: Mapping[str, Any], folder: Path) -> None:
     """Write `arms.json` and `arms.md`: what the documents may quote, with the machine and the data it came from."""
     folder.mkdir(parents=True, exist_ok=True)
     pipelines = document["pipelines"].items()
-    found = {name: {key: report[key] for key in ("arms_over_seeds", "arms_by_seed", "aligned")}
+    found = {name: {key: report.get(key) for key in ("arms_over_seeds", "arms_by_seed", "aligned")}
              for name, report in pipelines}  # fmt: skip
+    if draws := document.get("draws"):
+        found["vertical_mf, further draws of the cold customers, exact integers in the clear"] = draws
     result = {**describe_machine(), "data": document["data"]["source"], "pipelines": found}
     (folder / "arms.json").write_text(json.dumps(result, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     (folder / "arms.md").write_text("\n".join(_page(result)) + "\n", encoding="utf-8")

@@ -30,7 +30,8 @@ class ModelPart(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         if "s" in part:  # vertical: the first column of P and s is the user bias
             P = P + part["s"][user]
             return np.asarray(part["mu"] + part["b_item"][item] + P[:, 0] + (P[:, 1:] * Q).sum(1))
-        b_item = part["b_item"] + part["b_own"]  # the party's own bias stands in for items that nobody shares
+        # The party's own rows stand in for items that nobody shares; one of the two is 0 in every row.
+        Q, b_item = Q + part["Q_own"][item], part["b_item"] + part["b_own"]
         return np.asarray(part["mu"] + b_item[item] + part["b_user"][user] + (P * Q).sum(1))
 
 

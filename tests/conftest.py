@@ -16,6 +16,13 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a file's tests in one process, and all end-to-end tests: what they set up is dear and shared."""
+    for item in items:
+        folder = item.path.parent
+        item.add_marker(pytest.mark.xdist_group("e2e" if folder.name == "e2e" else str(item.path)))
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The root of the clone."""

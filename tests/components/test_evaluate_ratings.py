@@ -31,6 +31,7 @@ def inputs(rows=30):
         rng = np.random.default_rng(n + 1)
         model = {
             "mu": np.array(3.2), "Q": Q, "b_item": b_item, "b_own": rng.normal(0, 0.1, ITEMS),
+            "Q_own": rng.normal(0, 0.1, Q.shape),
             "P": rng.normal(0, 1, (USERS, K)), "b_user": rng.normal(0, 1, USERS), "catalogue": np.zeros(32, np.uint8),
         }  # fmt: skip
         sizes = {"train": 80, "validation": rows, "test": rows + 7 * n}

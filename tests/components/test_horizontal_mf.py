@@ -120,25 +120,46 @@ def test_all_banks_share_the_item_side_and_nothing_else(federated):
     models = [federated.outputs[bank]["model"] for bank in BANKS]
     for name in ("mu", "Q", "b_item", "catalogue"):
         assert all(np.array_equal(models[0][name], model[name]) for model in models[1:])
-    for name in ("P", "b_user", "b_own"):
+    for name in ("P", "b_user", "b_own"):  # Q_own comes from the shared rows and the catalogue
         assert not np.array_equal(models[0][name], models[1][name])
     assert federated.outputs["bureau"] == {}
 
 
-def test_items_that_nobody_shares_have_a_bias_of_their_own_and_no_other(federated):
+def test_items_that_nobody_shares_have_rows_of_their_own_and_no_other(federated):
     for bank in BANKS:
         model = federated.outputs[bank]["model"]
         shared = np.any(model["Q"] != 0, axis=1)
         assert np.all(model["b_own"][shared] == 0)
+        assert np.all(model["Q_own"][shared] == 0)
         assert np.all(model["b_own"][~shared] != 0)
+        assert np.all(model["Q_own"][~shared] != 0)
         assert np.all(model["b_item"][~shared] == 0)
+
+
+def test_rows_of_such_items_follow_their_attributes(threads):
+    given = inputs(1)
+    for bank in BANKS:
+        flag = np.arange(ITEMS) % 2  # says what the last, rarely rated items are like
+        given[bank]["ratings"]["items"] = pa.table({"item_id": CATALOGUE, "flag": flag.astype(np.int8)})
+    outcome = threads("horizontal_mf", ROLES, given, PARAMS, run="attributes", seed=1)
+    assert outcome.errors == {}
+    rows = [outcome.outputs[bank]["model"]["Q_own"] for bank in BANKS]
+    rare = np.any(rows[0] != 0, axis=1)
+    np.testing.assert_allclose(rows[0], rows[1], atol=1e-12)
+    for parity in (0, 1):
+        same = rows[0][rare & (np.arange(ITEMS) % 2 == parity)]
+        assert len(same) > 0
+        np.testing.assert_allclose(same, same[0] * np.ones_like(same))
+    assert not np.allclose(rows[0][rare][0], rows[0][rare][1])
 
 
 def test_it_learns(federated, seed):
     for bank in BANKS:
         model = federated.outputs[bank]["model"]
         user, item, rating = (split(seed, bank)["train"][name].to_numpy() for name in ("user", "item", "rating"))
-        factors = mf.Factors(3.5, model["Q"], model["b_item"] + model["b_own"], model["P"], model["b_user"])
+        factors = mf.Factors(
+            3.5, model["Q"] + model["Q_own"], model["b_item"] + model["b_own"], model["P"], model["b_user"]
+        )
         assert rmse(rating, mf.predict(factors, user, item)) < 0.9 * rmse(rating, np.full(len(rating), 3.5))
 
 

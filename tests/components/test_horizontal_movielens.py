@@ -60,7 +60,7 @@ def federated(threads, banks):
     return {party: outcome.outputs[party]["model"] for party in BANKS}
 
 
-def test_federated_is_within_a_hundredth_of_pooled_and_clearly_below_biases(threads, banks):
+def test_federated_is_within_a_hundredth_of_pooled_and_clearly_below_biases(threads, banks, record_testsuite_property):
     models = federated(threads, banks)
     squared = n = 0
     for party in BANKS:
@@ -72,6 +72,7 @@ def test_federated_is_within_a_hundredth_of_pooled_and_clearly_below_biases(thre
     owner = Arms(union(list(banks.values())), horizontal_mf.HorizontalMfParams(), np.random.default_rng(0))
     pooled = root_mean(*owner.errors(owner.tuned(), "test"))
     biases = root_mean(*owner.errors(mf.fit_biases(owner.train, owner.mu, owner.shape), "test"))
+    record_testsuite_property("horizontal", {"federated": round(together, 4), "pooled": round(pooled, 4)})
     assert pooled < 0.93
-    assert together < pooled + 0.01  # .908, .910, .907 against .903, .905, .898
+    assert together < pooled + 0.01
     assert together < biases - 0.015

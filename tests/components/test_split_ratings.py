@@ -56,6 +56,16 @@ def test_items_are_the_whole_catalogue_and_nothing_else(alone) -> None:
         alone("split_ratings", "north_bank", {"tables": given})
 
 
+def test_items_keep_their_numeric_columns_in_the_order_of_their_ids(alone) -> None:
+    given = tables(1)
+    number = [int(item) for item in given["catalogue"]["item_id"].to_pylist()]
+    catalogue = given["catalogue"].append_column("title", pa.array([f"title {n}" for n in number]))
+    given["catalogue"] = catalogue.append_column("genre", pa.array(number, pa.int8()))
+    items = alone("split_ratings", "north_bank", {"tables": given})[0]["ratings"]["items"]
+    assert items.column_names == ["item_id", "genre"]
+    assert items["genre"].to_pylist() == list(range(30))
+
+
 def test_shares_must_leave_something(alone) -> None:
     with pytest.raises(SpecError):
         alone("split_ratings", "north_bank", {"tables": tables(1)}, {"validation": 0.45, "test": 0.45})

@@ -31,6 +31,7 @@ def test_a_horizontal_part_scores_as_the_evaluation_does(tracker):
     rng = np.random.default_rng(1)
     part = {
         "mu": np.array(3.5), "Q": rng.normal(size=(5, 3)), "b_item": rng.normal(size=5), "b_own": rng.normal(size=5),
+        "Q_own": rng.normal(size=(5, 3)),
         "P": rng.normal(size=(4, 3)), "b_user": rng.normal(size=4),
     }  # fmt: skip
     scores = _registered(tracker, "horizontal", part).predict(pd.DataFrame({"user": USER, "item": ITEM}))
