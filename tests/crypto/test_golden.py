@@ -5,7 +5,7 @@ import runpy
 
 import pytest
 
-NAMES = ("paillier", "blind_rsa", "hashes")
+NAMES = ("paillier", "blind_rsa", "hashes", "curve")
 
 
 @pytest.fixture(scope="module")

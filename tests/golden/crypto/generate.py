@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from gmpy2 import mpz
 
 from crypto.blind_rsa import E, RsaSecretKey, tag
+from crypto.curve import CurveSecret, hash_to_curve, tag_bytes, tags
 from crypto.keyed_hash import EphemeralKey
 from crypto.matrix import combine, matvec
 from crypto.node_keys import NodeKeys
@@ -99,7 +100,27 @@ def hashes_and_pairs():
     }
 
 
-VECTORS = {"paillier": paillier, "blind_rsa": blind_rsa, "hashes": hashes_and_pairs}
+def curve():
+    names, run, rule, width = ("north", "south", "west"), "run-1", "rule 1", tag_bytes(len(IDS), len(IDS))
+    scalars, points = {name: number(name, 256).to_bytes(32, "big") for name in names}, {}
+    masked = hash_to_curve(IDS, run, rule)
+    points["hashed"] = masked
+    for name in names:
+        secret = CurveSecret(run, rule)
+        secret._key = X25519PrivateKey.from_private_bytes(scalars[name])
+        masked = secret.mask(IDS, run) if name == "north" else secret.mask_again(masked, run)
+        points[name] = masked
+    return {
+        "scalars": {name: scalar.hex() for name, scalar in scalars.items()},
+        "ids": IDS,
+        "run": run,
+        "rule": rule,
+        "points": {name: [bytes(row).hex() for row in rows] for name, rows in points.items()},
+        "tags": [bytes(row).hex() for row in tags(masked, run, width)],
+    }
+
+
+VECTORS = {"paillier": paillier, "blind_rsa": blind_rsa, "hashes": hashes_and_pairs, "curve": curve}
 
 if __name__ == "__main__":
     for name, make in VECTORS.items():

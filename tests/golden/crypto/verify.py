@@ -116,9 +116,14 @@ def verify_blind_rsa():
 
 
 def x25519(scalar, u):
-    """RFC 7748, §5: the Montgomery ladder, in Python's integers."""
-    prime = 2**255 - 19
+    """RFC 7748, §5."""
     k = (int.from_bytes(scalar, "little") & ~7 & ~(1 << 255)) | 1 << 254
+    return ladder(k, u).to_bytes(32, "little")
+
+
+def ladder(k, u):
+    """RFC 7748, §5: the Montgomery ladder, in Python's integers; 0 for the point at infinity."""
+    prime = 2**255 - 19
     x1, x2, z2, x3, z3, swap = u, 1, 0, u, 1, 0
     for t in reversed(range(255)):
         bit = k >> t & 1
@@ -131,7 +136,7 @@ def x25519(scalar, u):
         x2, z2 = aa * bb % prime, (aa - bb) * (aa + 121665 * (aa - bb)) % prime
     if swap:
         x2, z2 = x3, z3
-    return (x2 * pow(z2, -1, prime) % prime).to_bytes(32, "little")
+    return x2 * pow(z2, prime - 2, prime) % prime
 
 
 def hkdf(secret, info):
@@ -150,7 +155,29 @@ def verify_hashes():
     assert v["pair_key"] == hkdf(shared, frame(b"accord pair key 1", v["context"].encode(), *publics)).hex()
 
 
-VERIFIERS = {"paillier": verify_paillier, "blind_rsa": verify_blind_rsa, "hashes": verify_hashes}
+def on_curve(u):
+    """Euler's criterion: u^3 + 486662u^2 + u is a square modulo 2^255 - 19, and not 0."""
+    prime = 2**255 - 19
+    return pow(u**3 + 486662 * u**2 + u, (prime - 1) // 2, prime) == 1
+
+
+def verify_curve():
+    v = load("curve")
+    run, rule, points = v["run"].encode(), v["rule"].encode(), v["points"]
+    rows = zip(v["ids"], *(points[name] for name in ("hashed", "north", "south", "west")), v["tags"], strict=True)
+    for identifier, *chain, tag in rows:
+        seed, counter, u = frame(b"accord curve hash 1", run, rule, identifier.encode()), 0, 0
+        while not (on_curve(u) and u < 2**255 - 19):
+            digest = hashlib.sha256(seed + counter.to_bytes(4, "big")).digest()
+            counter, u = counter + 1, int.from_bytes(digest, "little") % 2**255
+        expected = [u.to_bytes(32, "little")]
+        for name in ("north", "south", "west"):
+            expected.append(x25519(bytes.fromhex(v["scalars"][name]), int.from_bytes(expected[-1], "little")))
+        assert chain == [point.hex() for point in expected]
+        assert tag == hashlib.sha256(frame(b"accord curve tag 1", run, expected[-1])).hexdigest()[:12]  # 44 bits
+
+
+VERIFIERS = {"paillier": verify_paillier, "blind_rsa": verify_blind_rsa, "hashes": verify_hashes, "curve": verify_curve}
 
 if __name__ == "__main__":
     for verify in VERIFIERS.values():
