@@ -24,6 +24,11 @@ def describe_machine(distributions: Sequence[str] = MEASURED) -> dict[str, Any]:
     }
 
 
+def usable_cores() -> int:
+    """Return how many cores this process may use, which a container or a scheduler may have limited."""
+    return len(os.sched_getaffinity(0))
+
+
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []

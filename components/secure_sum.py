@@ -93,8 +93,11 @@ class Summer:
         self._ctx.send("part", self._key.encrypt_rows(rows, lanes, name).to_table())
         self._ctx.send("consent", _consent(self._ctx, round_number, context))
 
-        # 3. The total of all, if all meant this sum and it is made of one part of each.
-        vector = CiphertextVector.from_table(self._ctx.recv("total"), self._key.public, lanes)
+        # 3. The total of all, if all meant this sum and it is made of one part of each. Waiting is time to get ready
+        # for the next round, which is as large as a rule.
+        with self._key.pool.filling(len(rows)):
+            answer = self._ctx.recv("total")
+        vector = CiphertextVector.from_table(answer, self._key.public, lanes)
         self._check_consents(self._ctx.recv("consents"), context)
         if (vector.length, vector.columns, vector.weight) != (rows.size, rows.shape[1], len(self._roster)):
             raise CryptoError("a total is not of all parts", expected=f"{rows.size} lanes of {len(self._roster)} parts")

@@ -22,7 +22,7 @@ from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs, Params
 from components.secure_sum import CIPHERTEXTS, PUBLIC_KEY
 from components.views import count_view
-from crypto.matrix import combine, matvec
+from crypto.matrix import matvec, multi_exp
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, PublicKey, SecretKey
 from features.indexing import rating_columns
@@ -127,7 +127,7 @@ def feature_holder(ctx: Context, params: VerticalMfParams) -> Outputs:
     view = count_view(ctx, bank, params.embedding_size + 1, d, _version(ctx, params, key, received, X))
     noise = fixed.draw_noise(ctx.private_rng(f"noise {view}"), (people, params.embedding_size + 1), params.scales)
     T = matvec(X, factors, fixed.X_FRACTION)
-    s = combine(G, T, params.scales.g).add_plain(noise, params.scales.half_quantum.bit_length())
+    s = multi_exp(G, T, params.scales.g).add_plain(noise, params.scales.half_quantum.bit_length())
     # Kept: the same view again has the same mask, as it has the same noise.
     mask = ctx.keys.keep(f"mask.{bank}.{view}", lambda: ctx.secret_bytes(32))
     ctx.send("explained", s.mask_above(mask).rerandomise().to_table())

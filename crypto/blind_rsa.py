@@ -28,6 +28,7 @@ from gmpy2 import mpz
 
 from base.canonical import digest_bytes
 from base.errors import CryptoError
+from crypto import backend
 from crypto.agreement import frame
 from crypto.primes import random_unit
 from crypto.secret import Secret
@@ -74,11 +75,8 @@ class RsaPublicKey:
 
     def check(self, numbers: Sequence[mpz]) -> None:
         """Raise `CryptoError` for 0, ±1, numbers out of range or not coprime with n, and repeats."""
-        product = mpz(1)
-        for x in numbers:
-            product = product * x % self.n
         outside = sum(1 for x in numbers if not 1 < x < self.n - 1)
-        if outside or len(set(numbers)) != len(numbers) or gmpy2.gcd(product, self.n) != 1:
+        if outside or len(set(numbers)) != len(numbers) or gmpy2.gcd(backend.product(numbers, self.n), self.n) != 1:
             raise CryptoError("numbers to sign are refused", expected="different units of Z_n, none of them 0, 1 or -1")
 
 
@@ -131,7 +129,7 @@ class RsaSecretKey(Secret):
     def _half(self, bases: Sequence[mpz], i: int) -> list[mpz]:
         p = self._primes[i]
         exponent = self._exponents[i] + secrets.randbits(64) * (p - 1)
-        return list(gmpy2.powmod_base_list([x % p for x in bases], exponent, p))  # releases the GIL
+        return backend.powers([x % p for x in bases], exponent, p)
 
     def _join(self, a: mpz, b: mpz) -> mpz:
         p, q = self._primes
@@ -161,7 +159,7 @@ class Blinding(Secret):
     def unblind(self, signed: Sequence[mpz]) -> list[mpz]:
         """Return the signatures; `CryptoError` when one does not verify."""
         n = self._key.n
-        inverses = invert_all(self._factors, n)
+        inverses = backend.inverses(self._factors, n)
         if len(signed) != len(inverses):
             raise CryptoError("another number of signatures", expected=len(inverses), found=len(signed))
         signatures = [s * r % n for s, r in zip(signed, inverses, strict=True)]
@@ -169,18 +167,6 @@ class Blinding(Secret):
         if wrong:
             raise CryptoError("blind signatures do not verify", expected="0", found=f"{wrong} wrong")
         return signatures
-
-
-def invert_all(numbers: Sequence[mpz], n: mpz) -> list[mpz]:
-    """Return the inverses modulo n with one inversion (Montgomery 1987, §10.3.1)."""
-    prefix = [mpz(1)]
-    for x in numbers:
-        prefix.append(prefix[-1] * x % n)
-    inverse, inverses = gmpy2.invert(prefix[-1], n), []
-    for x, before in zip(reversed(numbers), reversed(prefix[:-1]), strict=True):
-        inverses.append(inverse * before % n)
-        inverse = inverse * x % n
-    return inverses[::-1]
 
 
 def tag(key: RsaPublicKey, signature: mpz, run: str) -> bytes:

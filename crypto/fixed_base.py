@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gmpy2 import mpz
 
+from crypto import backend
 from crypto.secret import Secret
 
 
@@ -19,15 +20,9 @@ class FixedBase(Secret):
         self._modulus = modulus
         self._rows: list[list[mpz]] = []
         for _ in range(digits):
-            row = [mpz(1), base]
-            for _ in range(254):
-                row.append(row[-1] * base % modulus)
-            self._rows.append(row)
-            base = row[-1] * base % modulus
+            self._rows.append(backend.multiples(base, 256, modulus))
+            base = self._rows[-1][-1] * base % modulus
 
     def power(self, exponent: bytes) -> mpz:
-        """Return base^exponent mod modulus; the exponent is little-endian and at most `digits` long."""
-        power, modulus = mpz(1), self._modulus
-        for row, digit in zip(self._rows[: len(exponent)], exponent, strict=True):
-            power = power * row[digit] % modulus
-        return power
+        """Return base^exponent mod modulus; the exponent is little-endian, 1 to `digits` bytes long."""
+        return backend.by_digits(self._rows, exponent, self._modulus)

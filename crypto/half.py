@@ -9,6 +9,7 @@ from functools import cached_property
 import gmpy2
 from gmpy2 import mpz
 
+from crypto import backend
 from crypto.fixed_base import FixedBase
 from crypto.primes import find_generator, random_unit
 from crypto.secret import Secret
@@ -39,8 +40,8 @@ class Half(Secret):
         """
         p, pp = self.p, self.pp
         k = mpz(secrets.randbits(64) | 1)
-        bases = [c * self._next_blind() % pp for c in ciphertexts]
-        powers = gmpy2.powmod_base_list(bases, (p - 1) * k, pp)  # releases the GIL
+        bases = backend.multiply(ciphertexts, (self._next_blind() for _ in ciphertexts), pp)
+        powers = backend.powers(bases, (p - 1) * k, pp)
         # (1 + n)^((p−1)k) = 1 + (p−1)·k·n, and L of it is −k·q modulo p.
         scale = gmpy2.invert(-k * self._q, p)
         return [(x - 1) // p * scale % p for x in powers]

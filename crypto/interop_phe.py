@@ -15,6 +15,7 @@ from gmpy2 import mpz
 from base.errors import CryptoError
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, PublicKey, SecretKey
+from crypto.residues import Residues
 
 _DIGIT_BITS = 4  # phe.EncodedNumber.BASE is 16
 
@@ -62,5 +63,5 @@ def vector_from_phe(
         raise CryptoError("phe numbers of another exponent", expected=f"fraction {lanes.fraction}", found=exponents)
     if any(number.public_key.n != key.n for number in numbers):
         raise CryptoError("phe numbers under another key", expected=key.fingerprint)
-    ciphertexts = tuple(mpz(number.ciphertext()) for number in numbers)
-    return CiphertextVector(key, lanes, len(ciphertexts), 1, weight, ciphertexts)
+    ciphertexts = Residues(key.ciphertext_bytes, (mpz(number.ciphertext()) for number in numbers))
+    return CiphertextVector(lanes, len(numbers), 1, weight, key, ciphertexts)

@@ -4,7 +4,7 @@ A value v becomes q = round(v·2^f) with |q| < 2^(b−1). A packed integer is Σ
 a difference or a negative multiple of packed integers is the packed integer of the lanes' results as long as every
 lane stays within ±2^(lane−1). Decoding adds 2^(lane−1) to every lane first; then each lane is a plain field of bits.
 
-    lane      bits of a lane                                          b = lane − ceil(log2 summands)
+    lane      bits of a lane: 8, 10, 16, 24, 32 for sums; 64, 96 for products       b = lane − ceil(log2 summands)
     summands  how many values of b bits a lane can hold in sum: Σ|multiplier| over all that is added to it
     fraction  f, bits after the point
 """
@@ -19,6 +19,7 @@ from gmpy2 import mpz
 
 from base.errors import CryptoError
 
+LANE_BITS = (8, 10, 16, 24, 32, 64, 96)
 SPARE_BITS = 16  # bits between the top lane and the modulus; they must decrypt to zero
 _CHUNK = 1 << 16  # values unpacked at a time: bounds the bit matrix to 4 MiB
 
@@ -33,17 +34,18 @@ class Lanes:
 
     def __post_init__(self) -> None:
         """Refuse a layout without room for a sign and a value."""
-        if not (4 <= self.lane <= 64 and self.summands >= 1 and self.value_bits >= 2 and 0 <= self.fraction <= 256):
+        known = self.lane in LANE_BITS and self.summands >= 1 and 0 <= self.fraction <= 256
+        if not (known and self.value_bits >= 2):
             raise CryptoError(
                 "a lane layout has no room for its values",
-                expected="lane 4..64, two bits or more per value",
+                expected=f"a lane of {LANE_BITS} bits, two bits or more per value",
                 found=f"lane {self.lane}, {self.summands} summands, fraction {self.fraction}",
             )
 
     @property
     def value_bits(self) -> int:
-        """b: bits of one summand, sign included."""
-        return self.lane - (self.summands - 1).bit_length()
+        """b: bits of one summand, sign included; at most 64, since values are int64."""
+        return min(self.lane - (self.summands - 1).bit_length(), 64)
 
     @property
     def limit(self) -> int:
@@ -83,17 +85,18 @@ class Lanes:
 
     def pack(self, q: np.ndarray, columns: int) -> list[mpz]:
         """Return the signed packed integers of q (int64), `columns` lanes each; the last may hold fewer."""
-        shift = np.uint64(1 << (self.lane - 1))
         padded = np.zeros(-(-q.size // columns) * columns, dtype=np.int64)
         padded[: q.size] = q.ravel()
-        fields = padded.view(np.uint64) + shift  # modulo 2^64; the bits above the lane are cut off below
         per = max(1, _CHUNK // columns) * columns
-        rows = (row for i in range(0, padded.size, per) for row in self._join(fields[i : i + per], columns))
+        rows = (row for i in range(0, padded.size, per) for row in self._join(padded[i : i + per], columns))
         offset = self.offset(columns)
         return [mpz(int.from_bytes(row, "little")) - offset for row in rows]
 
     def unpack(self, packed: Sequence[mpz], columns: int) -> np.ndarray:
-        """Return the lanes (rows, columns), int64; `CryptoError` when bits outside the lanes are set."""
+        """Return the lanes (rows, columns), int64, or float64 (exact to 53 bits) for lanes over 64 bits.
+
+        `CryptoError` when bits outside the lanes are set.
+        """
         offset, bits = self.offset(columns), self.lane * columns
         shifted = [int(m + offset) for m in packed]
         outside = sum(1 for m in shifted if not 0 <= m < 1 << bits)
@@ -102,7 +105,7 @@ class Lanes:
                 "bits outside the lanes are set", expected="0", found=f"{outside} of {len(shifted)} plaintexts",
                 remedy="another key, another layout, or a lane that overflowed",
             )  # fmt: skip
-        q = np.empty((len(shifted), columns), dtype=np.int64)
+        q = np.empty((len(shifted), columns), dtype=np.int64 if self.lane <= 64 else np.float64)
         per = max(1, _CHUNK // columns)
         for i in range(0, len(shifted), per):
             q[i : i + per] = self._split(shifted[i : i + per], columns)
@@ -117,19 +120,38 @@ class Lanes:
         """Return Σ_l 2^(lane−1)·2^(lane·l)."""
         return (mpz(1) << (self.lane - 1)) * (((mpz(1) << (self.lane * columns)) - 1) // ((mpz(1) << self.lane) - 1))
 
-    def _join(self, fields: np.ndarray, columns: int) -> list[bytes]:
-        bits = np.unpackbits(fields.astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+    def _join(self, q: np.ndarray, columns: int) -> list[bytes]:
+        """Return the little-endian bytes of Σ_l (q_l + 2^(lane−1))·2^(lane·l) of each row."""
+        fields = np.empty((q.size, 2), "<u8")  # 128 bits of q + 2^(lane−1), low word first
+        if self.lane <= 64:
+            fields[:, 0] = q.view(np.uint64) + np.uint64(1 << (self.lane - 1))  # the carry is above the lane
+        else:
+            fields[:, 0] = q.view(np.uint64)
+            fields[:, 1] = (q >> 63).view(np.uint64) + np.uint64(1 << (self.lane - 65))
+        if self.lane % 8 == 0:
+            cells = fields.view(np.uint8).reshape(-1, 16)[:, : self.lane // 8]
+            return [row.tobytes() for row in cells.reshape(-1, columns * self.lane // 8)]
+        bits = np.unpackbits(fields.view(np.uint8).reshape(-1, 16), axis=1, bitorder="little")
         rows = np.packbits(bits[:, : self.lane].reshape(-1, columns * self.lane), axis=1, bitorder="little")
         return [row.tobytes() for row in rows]
 
     def _split(self, shifted: list[int], columns: int) -> np.ndarray:
+        """Return the lanes (rows, columns) of what `_join` made."""
         width = -(-self.lane * columns // 8)
-        data = np.frombuffer(b"".join(m.to_bytes(width, "little") for m in shifted), dtype=np.uint8)
-        bits = np.unpackbits(data.reshape(-1, width), axis=1, bitorder="little")[:, : self.lane * columns]
-        full = np.zeros((len(shifted) * columns, 64), dtype=np.uint8)
-        full[:, : self.lane] = bits.reshape(-1, self.lane)
-        fields = np.packbits(full, axis=1, bitorder="little").view("<u8").reshape(-1, columns)
-        return (fields - np.uint64(1 << (self.lane - 1))).view(np.int64)
+        data = np.frombuffer(b"".join(m.to_bytes(width, "little") for m in shifted), np.uint8).reshape(-1, width)
+        cells = np.zeros((len(shifted) * columns, 16), np.uint8)
+        if self.lane % 8 == 0:
+            cells[:, : self.lane // 8] = data.reshape(-1, self.lane // 8)
+        else:
+            bits = np.unpackbits(data, axis=1, bitorder="little")[:, : self.lane * columns].reshape(-1, self.lane)
+            packed = np.packbits(bits, axis=1, bitorder="little")
+            cells[:, : packed.shape[1]] = packed
+        low, high = np.ascontiguousarray(cells.view("<u8").reshape(len(shifted), columns, 2).transpose(2, 0, 1))
+        if self.lane <= 64:
+            return np.asarray((low - np.uint64(1 << (self.lane - 1))).view(np.int64))
+        # The low word as signed, so that a small negative value is not a difference of two large floats.
+        high = (high - np.uint64(1 << (self.lane - 65)) + (low >> np.uint64(63))).view(np.int64)
+        return np.asarray(np.ldexp(high.astype(np.float64), 64) + low.view(np.int64).astype(np.float64))
 
 
 def _finite(values: np.ndarray, name: str) -> None:

@@ -29,11 +29,15 @@ from gmpy2 import mpz
 
 from base.canonical import digest_bytes
 from base.errors import CryptoError
+from crypto import backend
 from crypto.agreement import hkdf
 from crypto.fixed_base import FixedBase
 from crypto.half import Half
+from crypto.layout import signed
 from crypto.packing import Lanes
+from crypto.pool import Pool
 from crypto.primes import COFACTOR_BYTES, generate_prime, is_prime, known_factors, random_unit
+from crypto.residues import Residues
 from crypto.secret import Secret
 from crypto.vector import CiphertextVector, total
 
@@ -50,8 +54,21 @@ class _Encrypts(ABC):
     def _key(self) -> PublicKey: ...
 
     @abstractmethod
-    def encrypt_packed(self, packed: Sequence[mpz]) -> tuple[mpz, ...]:
-        """Return a fresh ciphertext of each signed plaintext m, |m| < n/2."""
+    def _obfuscators(self, count: int) -> list[mpz]: ...
+
+    @cached_property
+    def pool(self) -> Pool:
+        """Obfuscators made ahead, while the party waits (`Pool.filling`)."""
+        return Pool(self._obfuscators)
+
+    def blinders(self, count: int) -> list[mpz]:
+        """Return fresh encryptions of zero: n-th residues modulo n²."""
+        return self.pool.take(count)
+
+    def encrypt_packed(self, packed: Sequence[mpz]) -> list[mpz]:
+        """Return (1 + m·n)·z for each signed plaintext m, |m| < n/2."""
+        n, nn = self._key.n, self._key.nn
+        return backend.multiply((1 + m % n * n for m in packed), self.blinders(len(packed)), nn)
 
     def encrypt(self, values: np.ndarray, lanes: Lanes, name: str = "vector") -> CiphertextVector:
         """Encrypt values of any shape, flattened, as many to a ciphertext as fit; `name` stands in errors.
@@ -66,7 +83,8 @@ class _Encrypts(ABC):
 
     def _encrypt(self, values: np.ndarray, lanes: Lanes, columns: int, name: str) -> CiphertextVector:
         packed = lanes.pack(lanes.quantise(values, name), columns)
-        return CiphertextVector(self._key, lanes, values.size, columns, 1, self.encrypt_packed(packed))
+        ciphertexts = Residues(self._key.ciphertext_bytes, self.encrypt_packed(packed))
+        return CiphertextVector(lanes, values.size, columns, 1, self._key, ciphertexts)
 
 
 class PublicKey(_Encrypts):
@@ -115,13 +133,7 @@ class PublicKey(_Encrypts):
             raise CryptoError("a Paillier key is malformed", expected="kind and modulus", found=f"{len(data)} bytes")
         return cls(int.from_bytes(data[1:], "big"), bool(data[0]))
 
-    def encrypt_packed(self, packed: Sequence[mpz]) -> tuple[mpz, ...]:
-        """Return (1 + m·n)·z for each signed plaintext m, |m| < n/2."""
-        n, nn = self.n, self.nn
-        return tuple((1 + m % n * n) * z % nn for m, z in zip(packed, self.blinders(len(packed)), strict=True))
-
-    def blinders(self, count: int) -> list[mpz]:
-        """Return fresh encryptions of zero: n-th residues modulo n²."""
+    def _obfuscators(self, count: int) -> list[mpz]:
         if not self.djn:
             return [gmpy2.powmod(random_unit(self.n), self.n, self.nn) for _ in range(count)]
         return [self._table.power(secrets.token_bytes(self.bits // 16)) for _ in range(count)]
@@ -179,30 +191,26 @@ class SecretKey(_Encrypts, Secret):
     def _key(self) -> PublicKey:
         return self.public
 
-    def encrypt_packed(self, packed: Sequence[mpz]) -> tuple[mpz, ...]:
-        """Encrypt under the own key, modulo p² and q² apart."""
-        n = self.public.n
-        halves = [[(1 + m % n * n) * half.blinder() % half.pp for m in packed] for half in self._halves]
-        return tuple(self._join(a, b, squared=True) for a, b in zip(*halves, strict=True))
+    def _obfuscators(self, count: int) -> list[mpz]:
+        halves = ([half.blinder() for _ in range(count)] for half in self._halves)
+        return [self._join(a, b, squared=True) for a, b in zip(*halves, strict=True)]
 
     def decrypt(self, vector: CiphertextVector, threads: int = 1, *, masked: bool = False) -> np.ndarray:
         """Return the values (length,): int64 when the layout has no fraction, else float64.
 
-        `threads` = 2 works modulo p² and q² at the same time. `CryptoError` for another key, set bits outside the
-        lanes, lanes beyond what the weight allows, and values behind the end of the vector. With `masked` the bits
-        above the lanes are a mask (`CiphertextVector.mask_above`) and cut off.
+        `threads` = 2 works modulo p² and q² at the same time. `CryptoError` for another key and for what `Layout.read`
+        refuses. With `masked` the bits above the lanes are a mask (`CiphertextVector.mask_above`) and cut off.
         """
+        lanes = vector.lanes
+        residues = self.residues(vector, threads)
+        packed = (lanes.reduce(m, vector.columns) for m in residues) if masked else signed(residues, self.public.n)
+        return vector.read(packed)
+
+    def residues(self, vector: CiphertextVector, threads: int = 1) -> Residues:
+        """Return the whole plaintexts in Z_n: what goes back to whoever masked them (`CiphertextVector.mask`)."""
         if vector.key != self.public:
             raise CryptoError("ciphertexts under another key", expected=self.public.fingerprint)
-        n, lanes = self.public.n, vector.lanes
-        residues = self.decrypt_packed(vector.ciphertexts, threads)
-        signed = (lanes.reduce(m, vector.columns) if masked else m - n if 2 * m > n else m for m in residues)
-        q = lanes.unpack(list(signed), vector.columns).ravel()
-        values, rest = q[: vector.length], q[vector.length :]
-        beyond = int(np.count_nonzero(np.abs(values) > lanes.limit * vector.weight)) + int(np.count_nonzero(rest))
-        if beyond:
-            raise CryptoError("decrypted lanes are out of range", expected="0", found=f"{beyond} of {q.size} lanes")
-        return np.ldexp(values.astype(np.float64), -lanes.fraction) if lanes.fraction else values
+        return Residues(self.public.bits // 8, self.decrypt_packed(vector.ciphertexts, threads))
 
     def decrypt_rows(self, vector: CiphertextVector, threads: int = 1, *, masked: bool = False) -> np.ndarray:
         """Return `decrypt` as a matrix (ciphertexts, columns)."""

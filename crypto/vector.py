@@ -1,14 +1,22 @@
 """Encrypted vectors: what may be done with them without the secret key, and how they travel.
 
-A ciphertext is an integer in [1, n²) coprime with n; on the wire big-endian, 2|n| bits wide. The table's metadata hold
-the key's fingerprint and the layout, so that a receiver refuses another key or another layout instead of reading noise.
+A ciphertext is an integer in [1, n²) coprime with n. All of a vector lie in one buffer, big-endian, 2|n| bits each,
+which Arrow shares without a copy. The table's metadata hold the key's fingerprint and the layout, so that a receiver
+refuses another key or another layout instead of reading noise.
+
+An answer to whoever holds the key is made in this order: `compress`, then `mask`, which also makes it new
+(docs/protocols.md, section 2). What a change on the way does: other bits give a plaintext that is uniform modulo n, and
+bits outside the lanes are then set, but for 1 in 2^`SPARE_BITS`; a ciphertext multiplied by another of the same key is
+a valid sum and NOT noticed here. Integrity is the digest of the message (`transport.ledger`) and, for sums, the check
+lanes of `components.secure_sum`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import gmpy2
 import numpy as np
@@ -16,8 +24,11 @@ import pyarrow as pa
 from gmpy2 import mpz
 
 from base.errors import CryptoError
+from crypto import backend
 from crypto.agreement import frame, hkdf
+from crypto.layout import Layout, Mask, draw_mask
 from crypto.packing import Lanes
+from crypto.residues import Residues
 
 if TYPE_CHECKING:
     from crypto.paillier import PublicKey
@@ -26,39 +37,75 @@ METADATA = ("key", "lane", "fraction", "summands", "weight", "length", "columns"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CiphertextVector:
-    """`length` values under `key`, `columns` of them in each ciphertext.
-
-    `weight` counts how much of `lanes.summands` is used: 1 when encrypted, Σ|multiplier| at most afterwards. It is a
-    public bound, computed from shapes and types and never from values.
-    """
+class CiphertextVector(Layout):
+    """`length` values under `key`, `columns` of them in each ciphertext."""
 
     key: PublicKey
-    lanes: Lanes
-    length: int
-    columns: int
-    weight: int
-    ciphertexts: tuple[mpz, ...]
+    ciphertexts: Residues
 
     def __post_init__(self) -> None:
         """Refuse shapes that do not fit together and weights that the lanes cannot hold."""
-        rows = -(-self.length // self.columns) if self.columns > 0 else -1
-        if len(self.ciphertexts) != rows or self.columns > self.lanes.capacity(self.key.bits):
+        super().__post_init__()
+        if len(self.ciphertexts) != self.rows or self.columns > self.lanes.capacity(self.key.bits):
             raise CryptoError(
-                "the shape of an encrypted vector does not fit", expected=rows, found=len(self.ciphertexts)
+                "the shape of an encrypted vector does not fit", expected=self.rows, found=len(self.ciphertexts)
             )
-        if not 1 <= self.weight <= self.lanes.summands:
-            raise CryptoError(
-                "too many summands for the lanes", expected=f"1..{self.lanes.summands}", found=self.weight,
-                remedy="declare a layout with more summands",
-            )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<CiphertextVector of {self.length} values in {len(self.ciphertexts)} ciphertexts, {self.lanes}>"
 
+    def holding(self, ciphertexts: Iterable[mpz], **changes: Any) -> CiphertextVector:
+        """Return a vector like this one with other ciphertexts."""
+        return replace(self, ciphertexts=Residues(self.key.ciphertext_bytes, ciphertexts), **changes)
+
     def add(self, other: CiphertextVector) -> CiphertextVector:
         """Return the encrypted sum; `CryptoError` for another key, layout, shape, or too many summands."""
         return total([self, other])
+
+    def sum(self) -> CiphertextVector:
+        """Return the sum of all rows, one ciphertext."""
+        return self.segment_sum(np.zeros(self.rows, np.int64), 1)
+
+    def segment_sum(self, ids: np.ndarray, segments: int) -> CiphertextVector:
+        """Return the sum of the rows of each segment: Xᵀ[[P]] for one-hot X, one product a row.
+
+        `ids` (rows,) are integers in [0, segments), -1 for a row of none. An empty segment is the number 1, which
+        everybody recognises: `mask` or `rerandomise` before it leaves.
+        """
+        if ids.shape != (self.rows,) or ids.dtype.kind not in "iu" or np.any(ids < -1) or np.any(ids >= segments):
+            raise CryptoError("segments do not fit an encrypted vector", expected=f"{self.rows} ids below {segments}")
+        order, c, nn = np.argsort(ids, kind="stable"), self.ciphertexts, self.key.nn
+        cuts = np.searchsorted(ids[order], np.arange(segments + 1))
+        sums = (backend.product((c[u] for u in order[a:b]), nn) for a, b in pairwise(cuts))
+        # The weight of all rows, not of the fullest segment: it travels, and sizes of segments are data.
+        return self.holding(sums, length=segments * self.columns, weight=self.weight * self.rows)
+
+    def compress(self, lane: int | None = None) -> CiphertextVector:
+        """Return the same values in as few ciphertexts as hold them: fewer to send, fewer to decrypt.
+
+        Rows of one column may move to a shorter `lane` that their weight still fits; nothing can be added afterwards.
+        """
+        lanes = self.lanes if lane is None else Lanes(lane, self.lanes.fraction)
+        if lane is not None and (self.columns > 1 or self.lanes.limit * self.weight > lanes.limit):
+            raise CryptoError(
+                "values do not fit a shorter lane", expected=f"one column, |q| <= {lanes.limit}",
+                found=f"{self.columns} columns, |q| <= {self.lanes.limit * self.weight}", remedy="a wider lane",
+            )  # fmt: skip
+        rows = lanes.capacity(self.key.bits) // self.columns  # of this vector in one ciphertext
+        shift, c = mpz(1) << (lanes.lane * self.columns), self.ciphertexts
+        joined = (_shifted(c[i : i + rows], shift, self.key.nn) for i in range(0, len(c), rows))
+        weight = self.weight if lane is None else 1
+        return self.holding(joined, lanes=lanes, columns=rows * self.columns, weight=weight)
+
+    def mask(self) -> tuple[CiphertextVector, Mask]:
+        """Return [[m + R]], R uniform in Z_n for each ciphertext and new, made new; and the mask, which stays here.
+
+        The key's holder decrypts to `SecretKey.residues`, uniform whatever m is, and returns them whole.
+        """
+        n, nn = self.key.n, self.key.nn
+        R = draw_mask(n, self.rows)
+        masked = self.holding(backend.multiply(self.ciphertexts, (1 + r * n for r in R), nn)).rerandomise()
+        return masked, Mask(self, n, R)
 
     def add_plain(self, integers: np.ndarray, bits: int) -> CiphertextVector:
         """Add integers (length,) or (rows, columns), int64, |x| < 2^bits, in units of 2^−fraction, one to each lane."""
@@ -68,9 +115,9 @@ class CiphertextVector:
             )
         n, nn = self.key.n, self.key.nn
         packed = self.lanes.pack(integers.astype(np.int64), self.columns)
-        added = tuple(c * (1 + m % n * n) % nn for c, m in zip(self.ciphertexts, packed, strict=True))
+        added = backend.multiply(self.ciphertexts, (1 + m % n * n for m in packed), nn)
         weight = self.weight + max(1, (1 << bits) >> (self.lanes.value_bits - 1))
-        return replace(self, ciphertexts=added, weight=weight)
+        return self.holding(added, weight=weight)
 
     def mask_above(self, secret: bytes) -> CiphertextVector:
         """Hide whatever the plaintexts hold above their lanes: for an answer to whoever holds the key.
@@ -86,23 +133,18 @@ class CiphertextVector:
         for i, c in enumerate(self.ciphertexts):
             drawn = int.from_bytes(hkdf(secret, frame(b"accord mask 1", i.to_bytes(8, "big")), length=length), "big")
             masked.append(c * (1 + ((1 + drawn % choices) << shift) * n) % nn)
-        return replace(self, ciphertexts=tuple(masked))
+        return self.holding(masked)
 
     def rerandomise(self) -> CiphertextVector:
         """Return fresh ciphertexts of the same plaintexts: nothing links them to how they were computed."""
-        fresh = self.key.blinders(len(self.ciphertexts))
-        nn = self.key.nn
-        return replace(self, ciphertexts=tuple(c * z % nn for c, z in zip(self.ciphertexts, fresh, strict=True)))
+        return self.holding(backend.multiply(self.ciphertexts, self.key.blinders(self.rows), self.key.nn))
 
     def to_table(self) -> pa.Table:
-        """Return one column `c` of fixed-size binary, with the key's fingerprint and the layout in the metadata."""
-        width = self.key.ciphertext_bytes
-        data = pa.py_buffer(b"".join(int(c).to_bytes(width, "big") for c in self.ciphertexts))
-        kind = pa.binary(width)
-        column = pa.FixedSizeBinaryArray.from_buffers(kind, len(self.ciphertexts), [None, data])
+        """Return one column `c` over the same memory, with the key's fingerprint and the layout in the metadata."""
         values = (self.key.fingerprint, self.lanes.lane, self.lanes.fraction, self.lanes.summands, self.weight)
         metadata = dict(zip(METADATA, map(str, (*values, self.length, self.columns)), strict=True))
-        return pa.table([column], schema=pa.schema([pa.field("c", kind)], metadata=metadata))
+        column = self.ciphertexts.to_arrow()
+        return pa.table([column], schema=pa.schema([pa.field("c", column.type)], metadata=metadata))
 
     @classmethod
     def from_table(cls, table: pa.Table, key: PublicKey, lanes: Lanes | None = None) -> CiphertextVector:
@@ -117,25 +159,33 @@ class CiphertextVector:
         found = Lanes(lane, fraction, summands)
         if lanes not in (None, found):
             raise CryptoError("ciphertexts in another layout", expected=lanes, found=found)
-        ciphertexts = _read(table, key)
+        ciphertexts = Residues.from_arrow(table.column("c"), key.ciphertext_bytes)
         _check(ciphertexts, key)
-        return cls(key, found, length, columns, weight, ciphertexts)
+        return cls(found, length, columns, weight, key, ciphertexts)
 
 
 def total(vectors: Sequence[CiphertextVector]) -> CiphertextVector:
     """Return the encrypted sum of all; the order does not matter to the plaintext, and the weights add up."""
     if not vectors:
         raise CryptoError("a sum of no vectors", expected="one or more", found=0)
-    first, nn = vectors[0], vectors[0].key.nn
-    sums = list(first.ciphertexts)
+    first = vectors[0]
+    sums: Sequence[mpz] = first.ciphertexts
     for vector in vectors[1:]:
         if vector.key != first.key:
             raise CryptoError("a sum over two keys", expected=first.key.fingerprint, found=vector.key.fingerprint)
         shape = (vector.lanes, vector.length, vector.columns)
         if shape != (first.lanes, first.length, first.columns):
             raise CryptoError("a sum over two layouts", expected=repr(first), found=repr(vector))
-        sums = [a * b % nn for a, b in zip(sums, vector.ciphertexts, strict=True)]
-    return replace(first, ciphertexts=tuple(sums), weight=sum(v.weight for v in vectors))
+        sums = backend.multiply(sums, vector.ciphertexts, first.key.nn)
+    return first.holding(sums, weight=sum(v.weight for v in vectors))
+
+
+def _shifted(rows: Sequence[mpz], shift: mpz, nn: mpz) -> mpz:
+    """Return Π rows_j^(shift^j): each row's plaintext above the one before (Horner)."""
+    joined = rows[-1]
+    for c in reversed(rows[:-1]):
+        joined = gmpy2.powmod(joined, shift, nn) * c % nn
+    return joined
 
 
 def _metadata(table: pa.Table) -> dict[str, str]:
@@ -152,19 +202,9 @@ def _number(meta: dict[str, str], name: str) -> int:
     return int(text)
 
 
-def _read(table: pa.Table, key: PublicKey) -> tuple[mpz, ...]:
-    column = table.column("c")
-    if column.type != pa.binary(key.ciphertext_bytes) or column.null_count:
-        raise CryptoError("ciphertexts of another width", expected=key.ciphertext_bytes, found=column.type)
-    return tuple(mpz(int.from_bytes(value.as_py(), "big")) for value in column)
-
-
 def _check(ciphertexts: Sequence[mpz], key: PublicKey) -> None:
     """Refuse what is not in Z*_{n²}: one gcd of a product, blinded by nothing since n is public."""
-    product = mpz(1)
-    for c in ciphertexts:
-        if not 1 <= c < key.nn:
-            raise CryptoError("a ciphertext is out of range", expected="1 <= c < n²")
-        product = product * c % key.n
-    if gmpy2.gcd(product, key.n) != 1:
+    if not all(1 <= c < key.nn for c in ciphertexts):
+        raise CryptoError("a ciphertext is out of range", expected="1 <= c < n²")
+    if gmpy2.gcd(backend.product(ciphertexts, key.n), key.n) != 1:
         raise CryptoError("a ciphertext is not coprime with n", expected="gcd(c, n) = 1")

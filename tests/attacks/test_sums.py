@@ -141,11 +141,11 @@ def _own(like, values):
 
 
 def _first(one, others):
-    return replace(others, ciphertexts=(one.ciphertexts[0], *others.ciphertexts[1:]))
+    return others.holding((one.ciphertexts[0], *others.ciphertexts[1:]))
 
 
 def _reversed(vector):
-    return replace(vector, ciphertexts=vector.ciphertexts[::-1])
+    return vector.holding(vector.ciphertexts[::-1])
 
 
 def _unchecked(rows, checks, size):

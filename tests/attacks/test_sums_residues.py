@@ -73,7 +73,7 @@ def test_rerandomised_ciphertexts_of_one_vector_are_uniform_and_independent(key)
     drawn = [vector.rerandomise().ciphertexts[0] for _ in range(512)]
     assert chi_square(drawn, key.public.nn) < LIMIT
     assert chi_square([a * gmpy2.invert(b, key.public.nn) for a, b in itertools.pairwise(drawn)], key.public.nn) < LIMIT
-    assert chi_square(vector.ciphertexts * 512, key.public.nn) > LIMIT
+    assert chi_square(list(vector.ciphertexts) * 512, key.public.nn) > LIMIT
 
 
 def test_a_residue_masked_over_all_of_z_n_is_uniform_and_one_masked_a_little_is_not(key):

@@ -15,6 +15,7 @@ from base.errors import ConsentError
 from components.vertical_mf import VerticalMfParams
 from components.views import count_view
 from crypto.paillier import CiphertextVector, SecretKey
+from crypto.residues import Residues
 from features.encoders import leverage
 from models import vertical_fixed as fixed
 from runtime.randomness import Randomness
@@ -203,7 +204,8 @@ def test_more_lanes_than_declared_read_the_map_without_noise_unless_what_is_abov
     def label_holder(ctx, params):
         secret, lanes = SecretKey.generate(2048), params.lanes(people)
         packed = [mpz(1) << (lane * (k1 + u)) if u < hidden else mpz(0) for u in range(people)]
-        vector = CiphertextVector(secret.public, lanes, people * k1, k1, 1, secret.encrypt_packed(packed))
+        sealed = Residues(secret.public.ciphertext_bytes, secret.encrypt_packed(packed))
+        vector = CiphertextVector(lanes, people * k1, k1, 1, secret.public, sealed)
         ctx.send("key", pa.table({"key": [secret.public.to_bytes()]}))
         ctx.send("factors", vector.to_table())
         answer = CiphertextVector.from_table(ctx.recv("explained"), secret.public)

@@ -1,15 +1,17 @@
 import numpy as np
 import pytest
+from gmpy2 import mpz
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from base.errors import CryptoError
-from crypto.packing import Lanes
+from crypto.packing import LANE_BITS, Lanes
 
 
 @pytest.mark.parametrize(
-    ("lane", "summands", "bits"), [(32, 256, 24), (32, 3, 30), (16, 3, 14), (16, 1, 16), (16, 2, 15), (64, 2**38, 26)]
+    ("lane", "summands", "bits"),
+    [(32, 256, 24), (32, 3, 30), (16, 3, 14), (16, 1, 16), (16, 2, 15), (64, 2**38, 26), (96, 2**40, 56), (96, 2, 64)],
 )
 def test_value_bits_are_the_lane_less_the_logarithm_of_the_summands(lane, summands, bits):
     lanes = Lanes(lane, 0, summands)
@@ -17,7 +19,7 @@ def test_value_bits_are_the_lane_less_the_logarithm_of_the_summands(lane, summan
     assert lanes.limit * summands < 2 ** (lane - 1)
 
 
-@pytest.mark.parametrize("layout", [(16, 0, 2**15), (3, 0, 1), (65, 0, 1), (16, -1, 1), (16, 0, 0)])
+@pytest.mark.parametrize("layout", [(16, 0, 2**15), (7, 0, 1), (12, 0, 1), (128, 0, 1), (16, -1, 1), (16, 0, 0)])
 def test_a_layout_without_room_is_refused(layout):
     with pytest.raises(CryptoError, match="no room"):
         Lanes(*layout)
@@ -33,7 +35,7 @@ def test_packing_by_hand():
 
 @st.composite
 def layouts_and_fields(draw):
-    lane = draw(st.sampled_from([4, 8, 10, 16, 24, 31, 32, 33, 63, 64]))
+    lane = draw(st.sampled_from(LANE_BITS))
     lanes = Lanes(lane)
     q = draw(hnp.arrays(np.int64, st.integers(1, 40), elements=st.integers(-lanes.limit, lanes.limit)))
     return lanes, q, draw(st.integers(1, 20))
@@ -91,3 +93,12 @@ def test_clipping_counts_what_it_changes():
 def test_bits_outside_the_lanes_are_refused(residue):
     with pytest.raises(CryptoError, match="outside the lanes"):
         Lanes(8).unpack([residue], columns=2)
+
+
+@given(st.lists(st.integers(-(2**95) + 1, 2**95 - 1), min_size=1, max_size=6))
+def test_lanes_of_96_bits_come_back_as_the_nearest_floats(values):
+    packed = sum(x << (96 * j) for j, x in enumerate(values))
+    found = Lanes(96).unpack([mpz(packed)], len(values))[0]
+    assert found.dtype == np.float64
+    for x, y in zip(values, found, strict=True):
+        assert abs(int(y) - x) <= abs(x) >> 52  # and exact below 2^52

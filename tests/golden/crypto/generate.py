@@ -16,10 +16,12 @@ from gmpy2 import mpz
 from crypto.blind_rsa import E, RsaSecretKey, tag
 from crypto.curve import CurveSecret, hash_to_curve, tag_bytes, tags
 from crypto.keyed_hash import EphemeralKey
-from crypto.matrix import combine, matvec
+from crypto.matrix import matvec, multi_exp
 from crypto.node_keys import NodeKeys
+from crypto.noise import Stream, discrete_gaussian, discrete_laplace
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, SecretKey
+from crypto.residues import Residues
 
 HERE = Path(__file__).parent
 IDS = ["7", "05", "ü", "customer 12"]
@@ -40,11 +42,11 @@ def paillier():
     packed = lanes.pack(lanes.quantise(values), 3)
     r = [number(f"r/{i}", 2048) % int(n) for i in range(3)]
     ciphertexts = tuple((1 + m * n) * mpz(pow(x, int(n), int(nn))) % nn for m, x in zip(packed, r, strict=True))
-    rows = CiphertextVector(key.public, lanes, 9, 3, 1, ciphertexts)
+    rows = CiphertextVector(lanes, 9, 3, 1, key.public, Residues(512, ciphertexts))
     X = np.array([[1, -128], [0, 127], [1, 5]], dtype=np.int8)
     G = np.array([[-32768, 32767], [0, 1], [300, -7], [1, 1]], dtype=np.int16)
     T = matvec(X, rows)
-    s = combine(G, T)
+    s = multi_exp(G, T)
     return {
         "secret": key.to_bytes().hex(),
         "layout": {"lane": 64, "fraction": 10, "columns": 3},
@@ -120,7 +122,17 @@ def curve():
     }
 
 
-VECTORS = {"paillier": paillier, "blind_rsa": blind_rsa, "hashes": hashes_and_pairs, "curve": curve}
+def noise():
+    key, scales = number("noise", 256).to_bytes(32, "big"), [1, 3, 1000, 2**24]
+    return {
+        "key": key.hex(),
+        "scales": scales,
+        "laplace": [discrete_laplace(t, 50, stream=Stream(key)).tolist() for t in scales],
+        "gaussian": [discrete_gaussian(s, 50, stream=Stream(key)).tolist() for s in scales],
+    }
+
+
+VECTORS = {"paillier": paillier, "blind_rsa": blind_rsa, "hashes": hashes_and_pairs, "curve": curve, "noise": noise}
 
 if __name__ == "__main__":
     for name, make in VECTORS.items():
