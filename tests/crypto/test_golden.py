@@ -5,7 +5,7 @@ import runpy
 
 import pytest
 
-NAMES = ("paillier", "blind_rsa", "hashes", "curve")
+NAMES = ("paillier", "blind_rsa", "hashes", "curve", "noise")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Check the golden vectors with Python's integers, hashlib and phe alone: no line of the crypto package is used.
+"""Check the golden vectors without a line of the crypto package: Python's integers, hashlib, pycryptodome and phe.
 
 Run it alone (`python tests/golden/crypto/verify.py`) or through tests/crypto/test_golden.py.
 """
@@ -7,9 +7,11 @@ import hashlib
 import hmac
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 
 import phe
+from Crypto.Cipher import AES
 
 HERE = Path(__file__).parent
 
@@ -177,7 +179,84 @@ def verify_curve():
         assert tag == hashlib.sha256(frame(b"accord curve tag 1", run, expected[-1])).hexdigest()[:12]  # 44 bits
 
 
-VERIFIERS = {"paillier": verify_paillier, "blind_rsa": verify_blind_rsa, "hashes": verify_hashes, "curve": verify_curve}
+class Words:
+    """AES-256-CTR by pycryptodome, one word of 64 bits at a time."""
+
+    def __init__(self, key):
+        self.aes = AES.new(key, AES.MODE_CTR, nonce=b"", initial_value=0)
+
+    def below(self, m, n):
+        """n words modulo m; words at or past the last multiple of m are replaced together, as often as it takes."""
+        words = [self.one() for _ in range(n)]
+        while over := [i for i in range(n) if words[i] >= 2**64 // m * m]:
+            for i in over:
+                words[i] = self.one()
+        return [w % m for w in words]
+
+    def one(self):
+        return int.from_bytes(self.aes.encrypt(bytes(8)), "little")
+
+    def fair(self, gammas, denominator):
+        """Algorithm 1 for fractions γ <= 1, all that still run in one pass: K is odd where the coin shows heads."""
+        K, running, heads = 1, list(range(len(gammas))), [False] * len(gammas)
+        while running:
+            drawn = self.below(denominator * K, len(running))
+            stopped = [i for i, u in zip(running, drawn, strict=True) if Fraction(u, denominator) >= gammas[i]]
+            for i in stopped:
+                heads[i] = K % 2 == 1
+            running, K = [i for i in running if i not in stopped], K + 1
+        return heads
+
+    def exp_minus(self, gammas, denominator):
+        """Algorithm 1 for any γ: ⌊γ⌋ coins of e^−1 first."""
+        running, step = list(range(len(gammas))), 0
+        while due := [i for i in running if gammas[i] // 1 > step]:
+            lost = [i for i, head in zip(due, self.fair([Fraction(1)] * len(due), 1), strict=True) if not head]
+            running, step = [i for i in running if i not in lost], step + 1
+        heads = self.fair([gammas[i] % 1 for i in running], denominator)
+        return [i for i, head in zip(running, heads, strict=True) if head]
+
+
+def laplace_draws(words, t, n):
+    """Algorithm 2 (s = 1): as many candidates as draws are missing, until none is."""
+    draws = []
+    while len(draws) < n:
+        U = words.below(t, n - len(draws))
+        U = [U[i] for i in words.exp_minus([Fraction(u, t) for u in U], t)]
+        V, running = [0] * len(U), list(range(len(U)))
+        while running:
+            running = [running[i] for i in words.exp_minus([Fraction(1)] * len(running), 1)]
+            for i in running:
+                V[i] += 1
+        signs = words.below(2, len(U))
+        draws += [(u + t * v) * (1 - 2 * b) for u, v, b in zip(U, V, signs, strict=True) if (b, u + t * v) != (1, 0)]
+    return draws
+
+
+def gaussian_draws(words, sigma, n):
+    """Algorithm 3 with proposals of scale σ."""
+    draws = []
+    while len(draws) < n:
+        Y = laplace_draws(words, sigma, n - len(draws))
+        bias = [(abs(y) - Fraction(sigma**2, sigma)) ** 2 / (2 * sigma**2) for y in Y]
+        draws += [Y[i] for i in words.exp_minus(bias, 2 * sigma**2)]
+    return draws
+
+
+def verify_noise():
+    v = load("noise")
+    for name, sample in (("laplace", laplace_draws), ("gaussian", gaussian_draws)):
+        for scale, draws in zip(v["scales"], v[name], strict=True):
+            assert draws == sample(Words(bytes.fromhex(v["key"])), scale, len(draws))
+
+
+VERIFIERS = {
+    "paillier": verify_paillier,
+    "blind_rsa": verify_blind_rsa,
+    "hashes": verify_hashes,
+    "curve": verify_curve,
+    "noise": verify_noise,
+}
 
 if __name__ == "__main__":
     for verify in VERIFIERS.values():
