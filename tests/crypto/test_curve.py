@@ -1,5 +1,7 @@
 import copy
+import io
 import math
+import multiprocessing.reduction
 import pickle
 import runpy
 from itertools import permutations
@@ -141,6 +143,7 @@ def test_hashes_are_spread_over_the_field_and_stand_for_run_rule_and_id():
     quarters = [4 * number(u) // P for u in hash_to_curve(ids, RUN, RULE)]
     assert max(abs(quarters.count(k) - 100) for k in range(4)) < 5 * math.sqrt(400 * 3 / 16)
     texts = [("ab", "c", "d"), ("a", "bc", "d"), ("ab", "", "cd"), ("", "abcd", ""), ("abc", "d", "")]
+    texts += [("x", "c", "d"), ("ab", "x", "d"), ("ab", "c", "x")]
     assert len({bytes(hash_to_curve([i], run, rule)) for run, rule, i in texts}) == len(texts)
     assert bytes(hash_to_curve(["ü"], RUN, RULE)) == bytes(hash_to_curve(["ü"], RUN, RULE))
 
@@ -347,6 +350,21 @@ def test_columns_of_another_type_are_refused(column):
 def test_no_ids_give_no_points():
     secret = CurveSecret(RUN, RULE)
     assert secret.mask([], RUN).shape == secret.mask_again(honest(0), RUN).shape == (0, 32)
+
+
+def test_a_scalar_reaches_a_worker_outside_of_what_is_pickled(monkeypatch):
+    pickled, dump = [], multiprocessing.reduction.dump
+
+    def record(process, file, protocol=None):
+        dump(process, kept := io.BytesIO(), protocol)
+        pickled.append(kept.getvalue())
+        file.write(kept.getvalue())
+
+    monkeypatch.setattr(multiprocessing.reduction, "dump", record)
+    secret = CurveSecret(RUN, RULE)
+    secret.mask(["7"], RUN, processes=2)
+    assert sum(b"crypto.ladder" in p for p in pickled) == 2
+    assert not any(secret._key.private_bytes_raw() in p for p in pickled)
 
 
 def test_several_processes_give_the_points_of_one():
