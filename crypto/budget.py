@@ -167,5 +167,5 @@ def _gaussian(x: float) -> np.ndarray:
 def _randomised_response(ε: float) -> np.ndarray:
     """(1/(α−1))·log((e^{αε} + e^{(1−α)ε})/(e^ε + 1)), with e^{αε} taken out so that nothing overflows."""
     α = ORDERS
-    logarithm = α * ε + np.log1p(np.exp((1 - 2 * α) * ε)) - np.logaddexp(0, ε)
-    return np.maximum(logarithm, 0) / (α - 1)  # 0 where rounding is larger than the divergence
+    divergence: np.ndarray = (α * ε + np.log1p(np.exp((1 - 2 * α) * ε)) - np.logaddexp(0, ε)) / (α - 1)
+    return divergence.clip(min=0)  # rounding may exceed what is there to measure
