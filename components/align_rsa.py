@@ -27,8 +27,9 @@ from base.errors import CryptoError
 from components.contract import Component, Context, Outputs, Params
 from components.quota import spend
 from components.secure_sum import SEALED
-from crypto.blind_rsa import Blinding, RsaPublicKey, RsaSecretKey, tag
+from crypto.blind_rsa import Blinding, tag
 from crypto.primes import random_unit
+from crypto.rsa import RsaPublicKey, RsaSecretKey
 from transport.message import FIXED_BINARY, Message, Protection, WireSchema
 
 NUMBERS = WireSchema("rsa_numbers", {"number": FIXED_BINARY})

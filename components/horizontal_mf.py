@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +59,7 @@ class HorizontalMfParams(Params):
     rare_prior: Annotated[float, Ge(0)] = 20.0  # ratings' worth of further λ on rows that nobody shares
     rare_ridge: Annotated[float, Gt(0)] = 5.0  # ratings' worth of pull of b_own to the mean of such items
     attribute_ridge: Annotated[float, Gt(0)] = 50.0  # λ of the map from an item's attributes to its row, in raters
-    lane: Annotated[int, Ge(16), Le(64)] = 16  # bits of a lane; a weight takes two
+    lane: Literal[16, 24, 32, 64] = 16  # bits of a lane; a weight takes two
     fraction: Annotated[int, Ge(0), Le(30)] = 6  # bits after the point of w·ΔV: 1/64 of a star and rater
     key_bits: Annotated[int, Ge(2048)] = 3072  # Paillier modulus: 2048, 3072 or 4096 bits
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from base.errors import StateError
 from crypto.agreement import frame, hkdf, x25519
 from crypto.secret import Secret
 
@@ -23,10 +24,17 @@ class EphemeralKey(Secret):
     def __init__(self) -> None:
         """Draw a key from the operating system's generator."""
         self._private = X25519PrivateKey.generate()
+        self._used = False
         self.public = self._private.public_key().public_bytes_raw()
 
     def agree(self, peer: bytes, context: bytes) -> TagKey:
-        """Return the key that both sides derive; `CryptoError` for a peer's point of small order."""
+        """Return the key that both sides derive, once; `CryptoError` for a peer's point of small order.
+
+        `StateError` for a second agreement: a key that serves two contexts is a key of more than one night.
+        """
+        if self._used:
+            raise StateError("an ephemeral key was used before", expected="a key of its own for each context")
+        self._used = True
         both = sorted((self.public, peer))
         return TagKey(hkdf(x25519(self._private, peer), frame(b"accord keyed hash 1", context, *both)))
 

@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from base.errors import CryptoError
+from base.errors import CryptoError, StateError
 from crypto.keyed_hash import EphemeralKey
 
 
@@ -12,7 +12,11 @@ def test_two_parties_derive_the_same_tags_and_only_for_one_context():
     ids = ["7", "05", "ü"]
     assert a.tags(ids) == b.tags(ids)
     assert len(set(a.tags(ids))) == 3
-    assert not set(a.tags(ids)) & set(one.agree(two.public, b"run 2").tags(ids))
+    with pytest.raises(StateError, match="used before"):
+        one.agree(two.public, b"run 2")
+    keys = [EphemeralKey(), EphemeralKey()]
+    other = [key.agree(two.public, context) for key, context in zip(keys, (b"run 1", b"run 2"), strict=True)]
+    assert not set(other[0].tags(ids)) & set(other[1].tags(ids))
     assert not set(a.tags(ids)) & set(EphemeralKey().agree(two.public, b"run 1").tags(ids))
 
 

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from gmpy2 import mpz
 
-from crypto.blind_rsa import E, RsaSecretKey, tag
+from crypto import masks, shamir
+from crypto.blind_rsa import tag
 from crypto.curve import CurveSecret, hash_to_curve, tag_bytes, tags
 from crypto.keyed_hash import EphemeralKey
 from crypto.matrix import matvec, multi_exp
@@ -22,6 +23,8 @@ from crypto.noise import Stream, discrete_gaussian, discrete_laplace
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, SecretKey
 from crypto.residues import Residues
+from crypto.rsa import E, RsaSecretKey
+from crypto.secagg_public import list_digest
 
 HERE = Path(__file__).parent
 IDS = ["7", "05", "ü", "customer 12"]
@@ -132,7 +135,49 @@ def noise():
     }
 
 
-VECTORS = {"paillier": paillier, "blind_rsa": blind_rsa, "hashes": hashes_and_pairs, "curve": curve, "noise": noise}
+def secagg():
+    lanes, context, names = (
+        Lanes(lane=10, fraction=3, summands=3),
+        number("context", 256).to_bytes(32, "big"),
+        ("east", "north", "south"),
+    )
+    scalars = {name: number(f"mask/{name}", 256).to_bytes(32, "big") for name in names}
+    seeds = {name: number(f"self/{name}", 256).to_bytes(32, "big") for name in names}
+    keys = {name: X25519PrivateKey.from_private_bytes(scalars[name]) for name in names}
+    values = {name: [(number(f"{name}/{i}", 8) - 127.5 + 0.5) / 8 for i in range(20)] for name in names}
+    vectors = {}
+    for u in names:
+        pairs = {v: masks.pair_seed(keys[u], keys[v].public_key().public_bytes_raw(), context) for v in names if v != u}
+        vectors[u] = masks.pack(np.array(values[u]), lanes)
+        masks.add_pads(vectors[u], [seeds[u], *(pairs[v] for v in pairs if v < u)], [pairs[v] for v in pairs if v > u])
+    total = sum(vectors.values())
+    masks.add_pads(total, [], seeds.values())
+    digests = {u: masks.digest(y) for u, y in vectors.items()}
+    f = [int.from_bytes(scalars["east"], "big"), number("f/1", 256), number("f/2", 256)]
+    shares = [shamir.Share(x, shamir.evaluate(f, x)) for x in range(1, 6)]
+    return {
+        "lanes": {"lane": 10, "fraction": 3, "summands": 3},
+        "context": context.hex(),
+        "scalars": {name: scalar.hex() for name, scalar in scalars.items()},
+        "seeds": {name: seed.hex() for name, seed in seeds.items()},
+        "values": values,
+        "vectors": {u: y.astype("<u8").tobytes().hex() for u, y in vectors.items()},
+        "list": list_digest(context, digests).hex(),
+        "polynomial": [f"{c:x}" for c in f],
+        "shares": [share.to_bytes().hex() for share in shares],
+        "rebuilt": shamir.reconstruct(shares[1:4], 3).hex(),
+        "total": masks.unpack(total, lanes, 20, 3).tolist(),
+    }
+
+
+VECTORS = {
+    "paillier": paillier,
+    "blind_rsa": blind_rsa,
+    "hashes": hashes_and_pairs,
+    "secagg": secagg,
+    "curve": curve,
+    "noise": noise,
+}
 
 if __name__ == "__main__":
     for name, make in VECTORS.items():
