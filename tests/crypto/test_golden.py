@@ -5,7 +5,7 @@ import runpy
 
 import pytest
 
-NAMES = ("paillier", "blind_rsa", "hashes", "curve", "noise")
+NAMES = ("paillier", "blind_rsa", "hashes", "curve", "noise", "secagg")
 
 
 @pytest.fixture(scope="module")

@@ -136,11 +136,8 @@ def noise():
 
 
 def secagg():
-    lanes, context, names = (
-        Lanes(lane=10, fraction=3, summands=3),
-        number("context", 256).to_bytes(32, "big"),
-        ("east", "north", "south"),
-    )
+    lanes, names = Lanes(lane=10, fraction=3, summands=3), ("east", "north", "south")
+    context = number("context", 256).to_bytes(32, "big")
     scalars = {name: number(f"mask/{name}", 256).to_bytes(32, "big") for name in names}
     seeds = {name: number(f"self/{name}", 256).to_bytes(32, "big") for name in names}
     keys = {name: X25519PrivateKey.from_private_bytes(scalars[name]) for name in names}

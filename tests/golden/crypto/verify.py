@@ -250,10 +250,46 @@ def verify_noise():
             assert draws == sample(Words(bytes.fromhex(v["key"])), scale, len(draws))
 
 
+def keystream(seed, words):
+    data = AES.new(seed, AES.MODE_CTR, nonce=b"", initial_value=0).encrypt(bytes(8 * words))
+    return [int.from_bytes(data[8 * i : 8 * i + 8], "little") for i in range(words)]
+
+
+def verify_secagg():
+    v = load("secagg")
+    lane, scale, context = v["lanes"]["lane"], 2 ** v["lanes"]["fraction"], bytes.fromhex(v["context"])
+    bound, per = 2 ** (lane - 2 - 1), 64 // lane  # three summands take two bits
+    secret = {u: bytes.fromhex(text) for u, text in v["scalars"].items()}
+    seeds = {u: bytes.fromhex(text) for u, text in v["seeds"].items()}
+    vectors = {u: bytes.fromhex(text) for u, text in v["vectors"].items()}
+    width = -(-len(v["total"]) // per)
+    for u, y in vectors.items():
+        words = [0] * (width + 1)
+        for i, x in enumerate(v["values"][u]):
+            words[i % width] += (round(x * scale) + bound) << (lane * (i // width))
+        pads = [(1, keystream(seeds[u], width + 1))]
+        for w in secret.keys() - {u}:
+            shared = x25519(secret[u], int.from_bytes(x25519(secret[w], 9), "little"))
+            pad = keystream(hkdf(shared, frame(b"accord secagg pair 1", context)), width + 1)
+            pads.append((1 if w < u else -1, pad))
+        words = [(word + sum(sign * pad[i] for sign, pad in pads)) % 2**64 for i, word in enumerate(words)]
+        assert y == b"".join(word.to_bytes(8, "little") for word in words)
+    parts = [part for u in sorted(vectors) for part in (u.encode(), hashlib.sha256(vectors[u]).digest())]
+    assert v["list"] == hashlib.sha256(frame(context, *parts)).hexdigest()
+    assert v["total"] == [sum(column) for column in zip(*v["values"].values(), strict=True)]
+    p, f = 2**256 + 297, hexes(v["polynomial"])
+    for x, share in enumerate(map(bytes.fromhex, v["shares"]), start=1):
+        assert (share[0], int.from_bytes(share[1:], "big")) == (x, sum(c * pow(x, i, p) for i, c in enumerate(f)) % p)
+    # Lagrange at 0 through x = 2, 3, 4: weights 6, -8, 3.
+    y = [int.from_bytes(bytes.fromhex(share)[1:], "big") for share in v["shares"]]
+    assert int(v["rebuilt"], 16) == (6 * y[1] - 8 * y[2] + 3 * y[3]) % p == f[0] == int(v["scalars"]["east"], 16)
+
+
 VERIFIERS = {
     "paillier": verify_paillier,
     "blind_rsa": verify_blind_rsa,
     "hashes": verify_hashes,
+    "secagg": verify_secagg,
     "curve": verify_curve,
     "noise": verify_noise,
 }
