@@ -72,12 +72,12 @@ class CurveSecret(Secret):
         self._run, self._rule = run, rule
         self._key = X25519PrivateKey.generate()
 
-    def mask(self, ids: Sequence[str], run: str, *, processes: int = 1) -> np.ndarray:
+    def mask(self, ids: Sequence[str], run: str) -> np.ndarray:
         """Return k·H(id) for each of the different own ids, (n, 32); `StateError` for another run than the scalar's."""
         self._check(run)
-        return _different(multiply(self._key, hash_to_curve(ids, run, self._rule), processes))
+        return _different(multiply(self._key, hash_to_curve(ids, run, self._rule)))
 
-    def mask_again(self, points: np.ndarray, run: str, *, processes: int = 1) -> np.ndarray:
+    def mask_again(self, points: np.ndarray, run: str) -> np.ndarray:
         """Return k·point for each of a peer's points, (n, 32).
 
         `CryptoError` for what `check_points` refuses and for points that are different and have the same multiple,
@@ -85,7 +85,7 @@ class CurveSecret(Secret):
         """
         self._check(run)
         check_points(points)
-        return _different(multiply(self._key, points, processes))
+        return _different(multiply(self._key, points))
 
     def _check(self, run: str) -> None:
         if run != self._run:

@@ -1,7 +1,8 @@
-"""Work on public numbers, spread over processes: Python's lock makes threads useless for long loops of products.
+"""Work on many big numbers, spread over processes: Python's lock makes threads useless for long loops of products.
 
-Nothing secret goes to another process: what crosses is a public modulus, ciphertexts and, at their owner, the integers
-of one party's own columns. Processes are spawned, never forked (a fork would copy keys and locks of this one).
+What crosses is a public modulus, ciphertexts and a party's own integers, or one scalar as raw bytes: through a pipe
+that the two processes alone have, never to a disk or a command line. Classes of secrets refuse to be pickled. Processes
+are spawned, never forked (a fork would copy keys and locks of this one).
 """
 
 from __future__ import annotations
