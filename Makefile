@@ -4,10 +4,10 @@ READY := .venv/.ready
 PORT := $(or $(ACCORD_PORT),7401)
 DEMO_PORTS := $(shell seq $(PORT) $$(($(PORT) + 3)))
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test check lint types imports bench results docs clean
+.PHONY: help setup demo airflow test check lint types imports bench bench-peers results docs clean
 
 help:           ## this list
-	@sed -n 's/^\([a-z]*\): *[^#]*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\): *[^#]*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: $(READY) ## make .venv (quick when nothing changed)
 
@@ -43,8 +43,19 @@ types: setup
 imports: setup
 	@$(BIN)/lint-imports
 
-bench: setup    ## every benchmark; results go to docs/results
+bench: setup bench-peers ## every benchmark; results go to docs/results
 	@$(BIN)/accord bench all --json docs/results/bench.json
+
+bench-peers: .venv-bench/.ready ## the libraries to measure against, in an environment of their own
+
+.venv-bench/.ready: bench/peers.txt | $(READY)
+	@[ -x .venv-bench/bin/python ] || $(BIN)/python -m venv .venv-bench
+	@rm -f .venv-bench/failed.txt
+	@# All at once; when that fails, one by one, and the benchmark lists those that are missing with pip's reason.
+	@.venv-bench/bin/pip install -q -r bench/peers.txt || sed '/^#/d' bench/peers.txt | while read -r peer; do \
+		.venv-bench/bin/pip install -q -c bench/peers.txt "$$peer" 2>.venv-bench/pip.log \
+		|| echo "$$peer: $$(grep ERROR .venv-bench/pip.log | tail -n 1)" >>.venv-bench/failed.txt; done
+	@touch $@
 
 results: setup  ## the arms over three seeds; results go to docs/results
 	@$(BIN)/accord demo --seeds 3 --results docs/results $(ARGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,8 +12,8 @@ from base.errors import SpecError
 from party_node.commands.common import console
 
 app = typer.Typer(add_completion=False)
-# name -> module with `cases() -> list[Case]` as a context manager; imported when it runs
-BENCHMARKS = {"round": "bench.round"}
+# name -> module with `cases() -> list[Case]` or `Suite`, as a context manager; imported when it runs
+BENCHMARKS = {"round": "bench.round", "crypto": "bench.crypto"}
 ALL = "all"
 
 
@@ -24,16 +24,30 @@ def bench(
     repetitions: Annotated[int, typer.Option(min=1, help="How often each pair is measured, in turn.")] = 5,
 ) -> None:
     """Measure, interleaved with a peer in the same run, and print ratios with their spread."""
-    from bench.frame import measure, show, write
+    from bench.frame import Suite, measure, show, write
 
     names = list(BENCHMARKS) if name == ALL else [name]
     if unknown := set(names) - set(BENCHMARKS):
         raise SpecError("no such benchmark", expected=", ".join([*BENCHMARKS, ALL]), found=", ".join(unknown))
-    rows = []
+    rows, header = [], dict[str, Any]()
     out = console()
+
+    def tell(case: str, turn: int, of: int, left: float) -> None:
+        out.print(f"{turn}/{of}  {case}  (about {left:.0f} s to go)", markup=False, highlight=False)
+
     for each in names:
-        with importlib.import_module(BENCHMARKS[each]).cases() as cases:
-            rows += measure(cases, repetitions, lambda case, turn, of: out.print(f"{case}: {turn}/{of}", markup=False))
+        with importlib.import_module(BENCHMARKS[each]).cases() as found:
+            suite = found if isinstance(found, Suite) else Suite(found)
+            for note in suite.notes:
+                out.print(note, markup=False)
+            measured = measure(suite.cases, repetitions, tell)
+        for table in suite.tables(measured) if suite.tables else []:
+            out.print(table)
+        rows += measured
+        header |= suite.header
+        if json_file is not None and suite.picture is not None:
+            json_file.parent.mkdir(parents=True, exist_ok=True)
+            suite.picture(measured, json_file.with_suffix(".png"))
     out.print(show(name, rows))
     if json_file is not None:
-        write(name, rows, json_file)
+        write(name, rows, json_file, header)

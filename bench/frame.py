@@ -1,20 +1,32 @@
 """The frame of every benchmark: cases, interleaved repetitions, rows that a person and a machine can read.
 
 Ratios are what carries over to another machine, so a case always stands beside its peer, measured in the same run, in
-turn (A B A B ...), and its row gives the median of the paired ratios with their spread.
+turn (A B A B ...), and its row gives the median of the paired ratios with their spread. Cases that name the same
+function share its figure within a turn (A B C A B C ...). A case without a peer reports its own figure alone.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
+from base.errors import AccordError
 from base.machine import describe_machine
+
+Figure = Callable[[], float]
+Tell = Callable[[str, int, int, float], None]  # case, turn, of, seconds that remain
+
+
+class Unmeasured(AccordError):
+    """A peer gave no figure; its row says why."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +36,15 @@ class Row:
     case: str
     peer: str
     ours: float  # median
-    theirs: float  # median
+    theirs: float | None  # median; None without a peer
     unit: str
-    ratio: float  # median of ours / theirs, pair by pair
-    spread: tuple[float, float]  # smallest and largest of those ratios
+    ratio: float | None  # median of ours / theirs, pair by pair
+    spread: tuple[float, float] | None  # smallest and largest of those ratios
     target: str | None  # "<= 1.5", ">= 300"; None reports without judging
     met: bool | None
+    ours_spread: tuple[float, float]
+    theirs_spread: tuple[float, float] | None
+    note: str | None = None  # why there is no figure of the peer
 
 
 @dataclass(frozen=True)
@@ -39,27 +54,47 @@ class Case:
     name: str
     peer: str
     unit: str
-    ours: Callable[[], float]
-    theirs: Callable[[], float]
+    ours: Figure
+    theirs: Figure | None
     target: str | None = None
 
 
-def measure(cases: Sequence[Case], repetitions: int, tell: Callable[[str, int, int], None]) -> list[Row]:
+@dataclass(frozen=True)
+class Suite:
+    """Cases with what else is to be said: `header` goes into the JSON file and may grow while cases run."""
+
+    cases: Sequence[Case]
+    header: dict[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    tables: Callable[[Sequence[Row]], list[Table]] | None = None
+    picture: Callable[[Sequence[Row], Path], None] | None = None
+
+
+def measure(cases: Sequence[Case], repetitions: int, tell: Tell) -> list[Row]:
     """Run all cases in turn, `repetitions` times, after one warm-up round that does not count."""
-    figures: dict[str, list[tuple[float, float]]] = {case.name: [] for case in cases}
+    figures: list[list[tuple[float, float | None]]] = [[] for _ in cases]
+    reasons: dict[int, str] = {}
+    start, done = time.monotonic(), 0
     for turn in range(repetitions + 1):
-        for case in cases:
-            pair = case.ours(), case.theirs()
+        seen: dict[Figure, float] = {}
+        for i, case in enumerate(cases):
+            try:
+                theirs = None if case.theirs is None or i in reasons else _once(case.theirs, seen)
+            except Unmeasured as error:  # listed in the case's row
+                theirs, reasons[i] = None, " ".join(part for part in (error.what, error.found) if part)
+            pair = _once(case.ours, seen), theirs
             if turn:
-                figures[case.name].append(pair)
-            tell(case.name, turn, repetitions)
-    return [_row(case, figures[case.name]) for case in cases]
+                figures[i].append(pair)
+            done += 1
+            left = (time.monotonic() - start) / done * (len(cases) * (repetitions + 1) - done)
+            tell(f"{case.name} | {case.peer}" if case.peer else case.name, turn, repetitions, left)
+    return [_row(case, figures[i], reasons.get(i)) for i, case in enumerate(cases)]
 
 
-def write(name: str, rows: Sequence[Row], path: Path) -> None:
+def write(name: str, rows: Sequence[Row], path: Path, header: Mapping[str, Any] | None = None) -> None:
     """Write header and rows as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = {"benchmark": name, **describe_machine(), "rows": [asdict(row) for row in rows]}
+    document = {"benchmark": name, **describe_machine(), **(header or {}), "rows": [asdict(row) for row in rows]}
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
@@ -68,17 +103,43 @@ def show(name: str, rows: Sequence[Row]) -> Table:
     table = Table("case", "peer", "ours", "theirs", "unit", "ratio", "spread", "target", "met", title=name, box=None)
     for r in rows:
         met = "" if r.met is None else "yes" if r.met else "NO"
-        figures = (f"{r.ours:.4g}", f"{r.theirs:.4g}", r.unit, f"{r.ratio:.3g}", f"{r.spread[0]:.3g}-{r.spread[1]:.3g}")
-        table.add_row(r.case, r.peer, *figures, r.target or "", met)
+        theirs = r.note or ("" if r.theirs is None else short(r.theirs))
+        ratio, spread = "", ""
+        if r.ratio is not None and r.spread is not None:
+            ratio, spread = f"{r.ratio:.3g}", f"{r.spread[0]:.3g}-{r.spread[1]:.3g}"
+        table.add_row(escape(r.case), r.peer, short(r.ours), escape(theirs), r.unit, ratio, spread, r.target or "", met)
     return table
 
 
-def _row(case: Case, pairs: Sequence[tuple[float, float]]) -> Row:
-    ratios = [ours / theirs for ours, theirs in pairs]
+def short(x: float) -> str:
+    """Return three or four digits of a figure, as a person reads it."""
+    if abs(x) >= 1e6:
+        return f"{x / 1e6:.3g}M"
+    return f"{x / 1e3:.3g}k" if abs(x) >= 1e4 else f"{x:.4g}"
+
+
+def _once(figure: Figure, seen: dict[Figure, float]) -> float:
+    if figure not in seen:
+        seen[figure] = figure()
+    return seen[figure]
+
+
+def _row(case: Case, pairs: Sequence[tuple[float, float | None]], note: str | None) -> Row:
+    ours = [a for a, _ in pairs]
+    theirs = [b for _, b in pairs if b is not None]
+    if note is not None or not theirs:
+        nothing = (None, case.unit, None, None, case.target, None, _spread(ours), None, note)
+        return Row(case.name, case.peer, statistics.median(ours), *nothing)
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     ratio = statistics.median(ratios)
-    ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
-    met = None if case.target is None else _holds(ratio, case.target)
-    return Row(case.name, case.peer, ours, theirs, case.unit, ratio, (min(ratios), max(ratios)), case.target, met)
+    return Row(
+        case.name, case.peer, statistics.median(ours), statistics.median(theirs), case.unit, ratio, _spread(ratios),
+        case.target, None if case.target is None else _holds(ratio, case.target), _spread(ours), _spread(theirs),
+    )  # fmt: skip
+
+
+def _spread(figures: Sequence[float]) -> tuple[float, float]:
+    return min(figures), max(figures)
 
 
 def _holds(ratio: float, target: str) -> bool:
