@@ -54,7 +54,7 @@ bench-peers: .venv-bench/.ready ## the libraries to measure against, in an envir
 	@# All at once; when that fails, one by one, and the benchmark lists those that are missing with pip's reason.
 	@.venv-bench/bin/pip install -q -r bench/peers.txt || sed '/^#/d' bench/peers.txt | while read -r peer; do \
 		.venv-bench/bin/pip install -q -c bench/peers.txt "$$peer" 2>.venv-bench/pip.log \
-		|| echo "$$peer: $$(grep ERROR .venv-bench/pip.log | tail -n 1)" >>.venv-bench/failed.txt; done
+		|| echo "$$peer: $$(grep -m 1 ERROR .venv-bench/pip.log | cut -c1-200)" >>.venv-bench/failed.txt; done
 	@touch $@
 
 results: setup  ## the arms over three seeds; results go to docs/results

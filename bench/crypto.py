@@ -14,11 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.crypto_ours import BITS, Ours, Sizes
+from bench.crypto_meter import BITS, Sizes
+from bench.crypto_psi import Intersections
 from bench.crypto_tables import tables
+from bench.crypto_vectors import Vectors
 from bench.frame import Case, Figure, Suite, Unmeasured
 from bench.peer import REMEDY, Peer, Place, open_peers
 from bench.plot import picture
@@ -32,8 +35,9 @@ def cases(sizes: Sizes | None = None, place: Place | None = None) -> Iterator[Su
     sizes = sizes or Sizes()
     with open_peers(place) as (peers, found):
         sent = dict[str, float]()
-        listed = _compared(Ours(sizes, sent), _Peers(peers, sent), sizes)
-        header: dict[str, Any] = {"bits": BITS, "avx512ifma": _ifma(), "peers": found, "bytes_per_item": sent}
+        listed = _compared(Vectors(sizes, sent), Intersections(sizes, sent), _Peers(peers, sent), sizes)
+        header: dict[str, Any] = {"bits": BITS, "sizes": asdict(sizes), "avx512ifma": _ifma(), "peers": found}
+        header["bytes_per_item"] = sent
         yield Suite(listed, header, _notes(found), lambda rows: tables(rows, sent), picture)
 
 
@@ -58,11 +62,11 @@ class _Peers:
         return rate
 
 
-def _compared(ours: Ours, peers: _Peers, s: Sizes) -> list[Case]:
+def _compared(ours: Vectors, psi: Intersections, peers: _Peers, s: Sizes) -> list[Case]:
     def case(name: str, label: str, unit: str, own: Figure, asked: str, target: str = "", **n: int) -> Case:
         return Case(name, label, unit, own, peers.figure(f"{name}: {label}", asked, **n), target or None)
 
-    end, X, hot, curve = ours.end_to_end, ours.matvec, ours.one_hot, ours.curve_psi
+    end, X, hot, curve = ours.end_to_end, ours.matvec, ours.one_hot, psi.curve
     m, d, few, ids = s.peer_rows, s.peer_columns, max(1, s.ciphertexts // 10), s.curve_ids
     return [
         case("encrypt", "phe", OPS, ours.encrypt, "phe.encrypt", n=few),
@@ -88,7 +92,7 @@ def _compared(ours: Ours, peers: _Peers, s: Sizes) -> list[Case]:
         case("curve PSI", "spu ECDH, FourQ", IDS, curve, "spu.ecdh_fourq", n=2 * ids),
         case("curve PSI", "spu KKRT", IDS, curve, "spu.kkrt", n=s.transfer_ids),
         case("curve PSI", "spu RR22", IDS, curve, "spu.rr22", n=s.transfer_ids),
-        case("RSA PSI", "pycryptodome", IDS, ours.rsa_psi, "pycryptodome.psi", ">= 1.2", ids=s.rsa_ids),
+        case("RSA PSI", "pycryptodome", IDS, psi.rsa, "pycryptodome.psi", ">= 1.2", ids=s.rsa_ids),
     ]  # fmt: skip
 
 
@@ -103,6 +107,6 @@ def _notes(found: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _ifma() -> bool | None:
-    """Tell whether the processor has AVX-512 IFMA: spu's default curve is some 25 times faster with it."""
+    """Tell whether the processor has AVX-512 IFMA: spu's default curve is far faster with it."""
     info = Path("/proc/cpuinfo")
     return "avx512ifma" in info.read_text().split() if info.exists() else None

@@ -101,6 +101,8 @@ def write(name: str, rows: Sequence[Row], path: Path, header: Mapping[str, Any] 
 def show(name: str, rows: Sequence[Row]) -> Table:
     """Return the rows as a table for people."""
     table = Table("case", "peer", "ours", "theirs", "unit", "ratio", "spread", "target", "met", title=name, box=None)
+    for column in table.columns:
+        column.overflow = "fold"  # a narrow screen cuts no figure
     for r in rows:
         met = "" if r.met is None else "yes" if r.met else "NO"
         theirs = r.note or ("" if r.theirs is None else short(r.theirs))

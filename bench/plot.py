@@ -46,6 +46,8 @@ def picture(rows: Sequence[Row], path: Path) -> None:
 
 
 def _bars(axes: Axes, title: str, found: dict[str, tuple[float, tuple[float, float]]]) -> None:
+    from matplotlib.ticker import NullFormatter
+
     names = list(found)
     medians = [found[name][0] for name in names]
     errors = [[m - found[n][1][0] for n, m in zip(names, medians, strict=True)],
@@ -53,6 +55,7 @@ def _bars(axes: Axes, title: str, found: dict[str, tuple[float, tuple[float, flo
     colours = [DARK if name.startswith(OURS) else LIGHT for name in names]
     axes.barh(names, medians, xerr=errors, color=colours, ecolor="#555555", capsize=2)
     axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(min(medians) / 3, max(medians) * 3 * (max(medians) / min(medians)) ** 0.15)
     axes.invert_yaxis()
     axes.set_title(title, fontsize=10)

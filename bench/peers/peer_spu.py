@@ -5,11 +5,10 @@
                  AVX-512 IFMA where the processor has it, libsodium's X25519 elsewhere.
     ecdh_sound   CURVE_25519_ELLIGATOR2: the same curve, the same masking, but the id is hashed onto the curve as in
                  RFC 9380 (elligator 2). Without the twist there is no such bit: the setting to compare with.
-    ecdh_fourq   CURVE_FOURQ: hashed onto its curve too, a faster curve of about 123 bits of security.
+    ecdh_fourq   CURVE_FOURQ: hashed onto its curve too (yacl's own map); a faster curve, its group of 246 bits.
     kkrt, rr22   oblivious transfer and VOLE instead of a curve: other assumptions, more bytes or more memory.
 
-The library counts no bytes; over the curve it sends 32 a point (two for each id of the receiver, one of them back) and
-at least 11 a tag.
+The library does not say how many bytes went over its link.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import bench.crypto
 from base.errors import SpecError
 from bench.cli import app
 from bench.crypto import cases
-from bench.crypto_ours import Sizes
+from bench.crypto_meter import Sizes
 from bench.frame import Unmeasured, measure
 from bench.peer import HERE, IN_BOTH, NAMES, REMEDY, Peer, Place, open_peers
 
