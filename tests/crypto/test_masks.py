@@ -144,6 +144,13 @@ def test_a_bit_outside_the_lanes_is_noticed(lane, bit):
         unpack(words, Lanes(lane), 30, 1)
 
 
+def test_a_value_behind_the_last_is_noticed():
+    words = pack(np.zeros(5), Lanes(8))  # one word, three of its lanes hold nothing
+    words[0] |= np.uint64(1 << 63)
+    with pytest.raises(CryptoError, match="do not cancel"):
+        unpack(words, Lanes(8), 5, 1)
+
+
 def test_masked_words_are_uniform():
     # Chi-square of the bytes of 10^5 values at the extremes, each masked once: p is uniform, 1e-6 is not seen.
     lanes = Lanes(8, 0, 3)
