@@ -9,6 +9,22 @@ from pathlib import Path
 
 def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
     """Write by rename, so that a reader sees all of a file or none; a private file has mode 0600 in a 0700 folder."""
+    os.replace(_draft(path, data, private), path)
+
+
+def write_once(path: Path, data: bytes) -> bool:
+    """Write a private file unless it is there, whole and in one step; tell whether this call wrote it."""
+    draft = _draft(path, data, private=True)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    return True
+
+
+def _draft(path: Path, data: bytes, private: bool) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644), "wb") as file:
@@ -16,4 +32,4 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
         if private:  # a lost key cannot be made again
             file.flush()
             os.fsync(file.fileno())
-    os.replace(draft, path)
+    return draft

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from base.errors import CryptoError, PeerForeign
-from base.files import write_whole
+from base.files import write_once
 from crypto.node_keys import NodeKeys, NodePublicKeys
 
 SECRET_BYTES = 32
@@ -45,12 +45,12 @@ class PartyKeys:
         return self._own.unwrap(self._peer(party), sealed, context)
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """Return the long-lived secret `name`, made on first use."""
+        """Return the long-lived secret `name`, made on first use; of two that make it at once, both get the first."""
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,127}", name) or ".." in name:
             raise CryptoError("not a name of a secret", expected="small letters, digits, _ . -")
         path = self._folder / name
         if not path.exists():
-            write_whole(path, make(), private=True)
+            write_once(path, make())
         return path.read_bytes()
 
     def _peer(self, party: str) -> NodePublicKeys:
@@ -63,5 +63,5 @@ def party_secret(keys_folder: Path) -> bytes:
     """Return the secret that seeds the party's private streams, made on first use."""
     path = keys_folder / "party.secret"
     if not path.exists():
-        write_whole(path, secrets.token_bytes(SECRET_BYTES), private=True)
+        write_once(path, secrets.token_bytes(SECRET_BYTES))
     return path.read_bytes()

@@ -1,11 +1,12 @@
 """A file is whole or absent."""
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from base.files import write_whole
+from base.files import write_once, write_whole
 
 
 def test_private_files_are_closed_to_others(tmp_path: Path) -> None:
@@ -22,3 +23,13 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(OSError, match="disk full"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
+
+
+def test_of_many_that_write_once_one_does_and_nothing_else_is_left(tmp_path):
+    path = tmp_path / "new" / "key"
+    with ThreadPoolExecutor(8) as pool:
+        wrote = list(pool.map(lambda n: write_once(path, bytes([n]) * 1000), range(32)))
+    assert wrote.count(True) == 1
+    assert path.read_bytes() == bytes([wrote.index(True)]) * 1000
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(path.parent.iterdir()) == [path]
