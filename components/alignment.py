@@ -1,0 +1,198 @@
+"""What every alignment has in common: whose ids, in which buckets, who learns what, and the report.
+
+One receiver and one or more senders (a star): the receiver aligns with each sender, so it learns every pairwise
+intersection; what is common to ALL becomes the alignment. Each sender that may learn it (`reveal_to`) is sent the
+positions of its own people in one order that the receiver draws.
+
+Ids are put into buckets by a hash that all parties share, and every bucket is padded to one size that follows from the
+padded number of ids: so no bucket, and no empty one, says anything about an id. A bucket is what is in memory at a
+time, and where a further attempt goes on.
+
+    ids   distinct, sorted; `row` = position among them      N   their number, padded to a multiple of `pad_to`
+    B     buckets, the same at all parties (a parameter)     cap  points in each bucket: N/B and room for chance
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from annotated_types import Ge, Le
+
+from components.contract import Context, Outputs, Params
+from transport.message import Message, Protection, WireSchema
+
+SIZES = WireSchema("sizes", {"padded": pa.int64(), "buckets": pa.int32()})
+SEALED_POSITIONS = WireSchema("sealed_positions", {"sealed": pa.binary()})
+LARGEST_BUCKET = 1 << 18  # ids: about 100 MB while it is worked on
+
+
+class AlignParams(Params):
+    """Whose column is aligned, and what comes of it; all alignments take these."""
+
+    tables: Mapping[str, str]  # party -> table that holds its ids
+    id_column: str  # text, normal form, no nulls
+    on_duplicates: Literal["refuse", "first", "all"] = "refuse"  # an id in several rows: stop, take the first, keep all
+    reveal_to: tuple[str, ...] = ()  # parties that get the alignment; none named = all that take part
+    cardinality_only: bool = False  # end with the number in common: no party learns who
+    min_overlap: Annotated[int, Ge(1)] = 100  # people in common; with fewer the step stops and no sender learns anyone
+    pad_to: Annotated[int, Ge(1)] = 1024  # sizes are padded to a multiple of it
+    buckets: Annotated[int, Ge(1), Le(1 << 16)] = 1  # B
+    spark_above: Annotated[int, Ge(1)] = 5_000_000  # own ids; from there on Spark partitions and computes
+
+    def learners(self, ctx: Context) -> tuple[str, ...]:
+        """Return the parties that end with the alignment."""
+        taking_part = (*ctx.parties("receiver"), *ctx.parties("sender"))
+        unknown = set(self.reveal_to) - set(taking_part)
+        ctx.require(not unknown, "reveal_to names a party that does not take part", expected=", ".join(taking_part),
+                    found=", ".join(sorted(unknown)))  # fmt: skip
+        return () if self.cardinality_only else self.reveal_to or taking_part
+
+
+# fmt: off
+SIZE_MESSAGES = (
+    Message("size", "receiver", "sender",   SIZES, Protection.PUBLIC, "N of the receiver, up to pad_to"),
+    Message("size", "sender",   "receiver", SIZES, Protection.PUBLIC, "N of the sender, up to pad_to"),
+)
+MATCHED = Message("matched", "receiver", "sender", SEALED_POSITIONS, Protection.WRAPPED, "which of the sender's people are common to all, in the aligned order; nothing unless reveal_to names it")  # noqa: E501
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Ids:
+    """A party's ids for one alignment."""
+
+    values: pa.Array  # distinct, sorted by code point
+    first: np.ndarray  # row of the table where each stands first, int64
+    count: np.ndarray  # rows that hold it, int32
+    padded: int  # N
+    order: np.ndarray  # rows of `values`, bucket by bucket
+    cuts: np.ndarray  # (B + 1,) where each bucket starts in `order`
+
+    def bucket(self, b: int) -> np.ndarray:
+        """Return the rows of bucket b."""
+        return self.order[self.cuts[b] : self.cuts[b + 1]]
+
+
+def own_ids(ctx: Context, params: AlignParams) -> Ids:
+    """Return the party's ids; `DataError` for nulls, for duplicates that `on_duplicates` refuses, and full buckets."""
+    ctx.require(ctx.party in params.tables, "no table to align", expected=f"tables.{ctx.party}", found="none")
+    column: pa.ChunkedArray = ctx.inputs["tables"][params.tables[ctx.party]][params.id_column]
+    ctx.require(column.null_count == 0, "ids to align are null", expected="ids in normal form", found=column.null_count)
+    encoded = column.combine_chunks().dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    rows = place[encoded.indices.to_numpy()] if len(column) else np.empty(0, np.int64)
+    count = np.bincount(rows.astype(np.int64), minlength=len(order)).astype(np.int32)
+    repeated = int((count > 1).sum())
+    ctx.require(
+        params.on_duplicates != "refuse" or not repeated, "ids stand in more than one row", expected="each id once",
+        found=f"{repeated} of {len(order)} ids, {len(column)} rows",
+        remedy="on_duplicates: first takes the first row of each, all keeps every row",
+    )  # fmt: skip
+    first = np.full(len(order), np.iinfo(np.int64).max)
+    np.minimum.at(first, rows.astype(np.int64), np.arange(len(rows)))
+    values = encoded.dictionary.take(pa.array(order))
+    padded = max(-(-len(values) // params.pad_to) * params.pad_to, params.pad_to)
+    by_bucket, cuts = _into_buckets(ctx, values, params.buckets)
+    ids = Ids(values, first, count, padded, by_bucket, cuts)
+    fullest, room = int(np.diff(cuts).max(initial=0)), capacity(padded, params.buckets)
+    enough = -(-padded // (LARGEST_BUCKET // 2))
+    ctx.require(room <= LARGEST_BUCKET, "buckets are too large", expected=f"at most {LARGEST_BUCKET} ids in one",
+                found=room, remedy=f"buckets: {enough} or more, at all parties")  # fmt: skip
+    ctx.require(fullest <= room, "a bucket is fuller than chance allows", expected=room, found=fullest,
+                remedy="fewer buckets, or a larger pad_to")  # fmt: skip
+    return ids
+
+
+def capacity(padded: int, buckets: int) -> int:
+    """Return how many points each bucket has: a binomial exceeds mean + 8σ with a chance below 2^-45."""
+    mean = padded / buckets
+    return padded if buckets == 1 else math.ceil(mean + 8 * math.sqrt(mean) + 8)
+
+
+def exchange_sizes(ctx: Context, params: AlignParams, ids: Ids) -> dict[str, int]:
+    """Tell and hear N before anything else; return {peer: points in each of its buckets}."""
+    peers = ctx.parties("sender") if ctx.role == "receiver" else ctx.parties("receiver")
+    for peer in peers:
+        ctx.send("size", pa.table({"padded": pa.array([ids.padded], pa.int64()),
+                                   "buckets": pa.array([params.buckets], pa.int32())}), peer)  # fmt: skip
+    found = {}
+    for peer in peers:
+        (row,) = ctx.recv("size", peer).to_pylist()
+        ctx.require(row["buckets"] == params.buckets and row["padded"] >= 1, f"sizes of {peer}",
+                    expected=f"{params.buckets} buckets", found=f"{row['buckets']} buckets")  # fmt: skip
+        found[peer] = capacity(row["padded"], params.buckets)
+    return found
+
+
+def common_to_all(matches: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the receiver's rows that every sender has too, ascending; `matches` are its rows by sender."""
+    found: list[np.ndarray] = [np.unique(rows) for rows in matches.values()]
+    common = found[0]
+    for rows in found[1:]:
+        common = np.intersect1d(common, rows, assume_unique=True)
+    return common
+
+
+def finish(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | None, overlap: int | None) -> Outputs:
+    """Return the outputs of an alignment: `rows` in the aligned order, None where this party does not learn it."""
+    report = join_report(ctx, params, ids, rows, overlap)
+    for name in ("distinct", "aligned"):
+        if report[name] is not None:
+            ctx.metric({"distinct": "ids"}.get(name, name), report[name])
+    if rows is None:
+        return {"report": report}
+    columns = {"row": rows.astype(np.int64), "index": np.arange(len(rows), dtype=np.int64), "first": ids.first[rows]}
+    return {"alignment": pa.table(columns), "report": report}
+
+
+def join_report(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | None, overlap: int | None) -> Any:
+    """Return counts of this party alone, never an id: what was read, why ids were invalid, what is aligned."""
+    table = params.tables[ctx.party]
+    validated: Mapping[str, Any] = ctx.inputs.get("report", {}).get(table, {})
+    kinds = f"{params.id_column}."
+    invalid = {
+        rule.removeprefix(kinds): n for rule, n in validated.get("dropped", {}).items() if rule.startswith(kinds)
+    }
+    return {
+        "table": table,
+        "read": validated.get("read"),
+        "null": invalid.pop("null", 0),
+        "invalid": invalid,
+        "rows": int(ids.count.sum()),
+        "distinct": len(ids.values),
+        "duplicate": int((ids.count > 1).sum()),
+        "padded": ids.padded,
+        "buckets": params.buckets,
+        "aligned": overlap if rows is None else len(rows),
+        "rows_joined": None
+        if rows is None
+        else int(ids.count[rows].sum() if params.on_duplicates == "all" else len(rows)),
+    }
+
+
+def _into_buckets(ctx: Context, values: pa.Array, buckets: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows bucket by bucket, and where each bucket starts. The hash is public and the same at all parties."""
+    if buckets == 1:
+        return np.arange(len(values)), np.array([0, len(values)])
+    salt = hashlib.sha256(f"accord alignment buckets 1/{ctx.run}/{ctx.step}".encode()).digest()[:16]
+    bucket = np.empty(len(values), np.int32)
+    for start in range(0, len(values), LARGEST_BUCKET):
+        texts = values.slice(start, LARGEST_BUCKET).to_pylist()
+        bucket[start : start + len(texts)] = bucket_numbers(texts, salt, buckets)
+    order = np.argsort(bucket, kind="stable")
+    return order, np.searchsorted(bucket[order], np.arange(buckets + 1))
+
+
+def bucket_numbers(ids: Sequence[str], salt: bytes, buckets: int) -> list[int]:
+    """Return the bucket of each id."""
+    blake2b = hashlib.blake2b
+    return [int.from_bytes(blake2b(i.encode(), digest_size=8, salt=salt).digest(), "big") % buckets for i in ids]
