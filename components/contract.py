@@ -46,7 +46,20 @@ class Keys(Protocol):
         """Open what `party` sealed for this node; raise `CryptoError` if it does not fit."""
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """Return the long-lived secret `name` from the key store of the node, made on first use."""
+        """Return the long-lived secret `name` from the key store of the node, made on first use; it never changes."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep `data`, sealed for this node, under `name`; what is there is replaced, as a whole.
+
+        Names are small and capital letters, digits, `_`, `-` and `.`, up to 220; those of `keep` are apart from these.
+        Up to 2 GB; a second copy is in memory meanwhile. Of two steps that put one name at once the later one stays.
+        """
+
+    def get(self, name: str) -> bytes | None:
+        """Return what was put last, or None; `CryptoError` when the file is not what this node sealed as `name`."""
+
+    def forget(self, name: str) -> None:
+        """Remove what was put under `name`; nothing happens when nothing was."""
 
 
 class Checkpoint(Protocol):

@@ -1,4 +1,4 @@
-"""The keys of a party node: Ed25519 signs, X25519 seals for a peer and derives the pair key of a run.
+"""The keys of a party node: Ed25519 signs, X25519 seals for a peer, and for the node itself, and derives pair keys.
 
 Sealing is authenticated: the sender's static key takes part, as in the Auth mode of HPKE (RFC 9180, §5.1.3), so whoever
 opens knows which party sealed. Pair keys are static-static: whoever has a node's key file can derive them again, which
@@ -24,6 +24,7 @@ from crypto.agreement import frame, hkdf, x25519
 from crypto.secret import Secret
 
 _NONCE = bytes(12)  # every sealing key is used once: its ephemeral half is fresh
+_LARGEST = (1 << 31) - 1 - 16  # bytes that one call of AES-GCM takes
 FILES = ("signing.pem", "agreement.pem")
 
 
@@ -120,6 +121,31 @@ class NodeKeys(Secret):
             raise CryptoError(
                 "a sealed secret does not open", expected="sealed by this peer, for this context"
             ) from None
+
+    def seal(self, data: bytes, name: str) -> bytearray:
+        """Seal `data` for this node alone (AES-256-GCM, 28 bytes longer); a second copy in memory and no third.
+
+        Every name has its own key (HKDF of the node's secret key) and every call a random nonce, so a name may be
+        sealed anew 2^32 times (SP 800-38D, 8.3). ASSUMPTION: whoever can read the node's key file can open it. An older
+        seal of the same name opens too: what must not go back needs a count that is written once (components/quota).
+        """
+        if len(data) > _LARGEST:
+            raise CryptoError("data to seal are too large", expected=f"up to {_LARGEST}", found=len(data), where=name)
+        nonce, sealed = os.urandom(12), bytearray(len(data) + 28)
+        sealed[:12] = nonce
+        AESGCM(self._own_key(name)).encrypt_into(nonce, data, name.encode(), memoryview(sealed)[12:])
+        return sealed
+
+    def open(self, sealed: bytes, name: str) -> bytes:
+        """Open what this node sealed as `name`; `CryptoError` for another node, another name or a changed byte."""
+        view = memoryview(sealed)
+        try:
+            return AESGCM(self._own_key(name)).decrypt(view[:12], view[12:], name.encode())
+        except (InvalidTag, ValueError):
+            raise CryptoError("a sealed file does not open", expected="sealed by this node, as this name") from None
+
+    def _own_key(self, name: str) -> bytes:
+        return hkdf(self._agreement.private_bytes_raw(), frame(b"accord own seal 1", name.encode()))
 
     def pair_key(self, peer: NodePublicKeys, run: str) -> bytes:
         """Return the 32 bytes that this node and `peer`, and nobody else, derive for `run`: the same at both."""

@@ -152,7 +152,7 @@ def self_test(home: Path, party: str) -> None:
             remedy="have it issued again: accord csr, accord sign-csr",
         )
     keys = [path for path in (home / "keys").rglob("*") if path.suffix in (".key", ".pem", ".secret")]
-    for path in sorted([*keys, *(path for path in (home / "secrets").glob("*") if path.is_file())]):
+    for path in sorted([*keys, *(path for path in (home / "secrets").rglob("*") if path.is_file())]):
         if path.stat().st_mode & 0o077:
             raise EnvironmentMissing("a key can be read by others", where=str(path), remedy=f"chmod 600 {path}")
 

@@ -8,10 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from base.errors import CryptoError, PeerForeign
-from base.files import write_once
+from base.files import drafts, write_once, write_whole
 from crypto.node_keys import NodeKeys, NodePublicKeys
 
 SECRET_BYTES = 32
+# Neither a folder nor a hidden file can be named. Room for a run, a step and a party, and for a draft's 34 more.
+_NAME = re.compile(r"[A-Za-z0-9](\.?[A-Za-z0-9_-])*")
+_LONGEST = 220
 
 
 class PartyKeys:
@@ -46,17 +49,48 @@ class PartyKeys:
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bytes:
         """Return the long-lived secret `name`, made on first use; of two that make it at once, both get the first."""
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,127}", name) or ".." in name:
-            raise CryptoError("not a name of a secret", expected="small letters, digits, _ . -")
-        path = self._folder / name
+        path = self._folder / _checked(name)
         if not path.exists():
             write_once(path, make())
         return path.read_bytes()
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep `data` under `name`, sealed for this node; replaced as a whole."""
+        write_whole(self._sealed(name), self._own.seal(data, _checked(name)), private=True)
+
+    def get(self, name: str) -> bytes | None:
+        """Return what was put last, or None; `CryptoError` when the file is not what this node sealed as `name`."""
+        path = self._sealed(name)
+        try:
+            return self._own.open(path.read_bytes(), name)
+        except FileNotFoundError:
+            return None
+        except CryptoError as error:
+            error.where, error.remedy = f"secret {name} of {self.party}", f"remove {path}: the step makes it anew"
+            raise
+
+    def forget(self, name: str) -> None:
+        """Remove what was put under `name`, and what a killed writer left of it."""
+        path = self._sealed(name)
+        for file in (path, *drafts(path)):
+            file.unlink(missing_ok=True)
+
+    def _sealed(self, name: str) -> Path:
+        """Return the file of a sealed secret: in a folder that no name of `keep` is."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return self._folder / ".sealed" / _checked(name)
 
     def _peer(self, party: str) -> NodePublicKeys:
         if party not in self._peers:
             raise PeerForeign("the accord names no such party", expected=", ".join(sorted(self._peers)), found=party)
         return self._peers[party]
+
+
+def _checked(name: str) -> str:
+    if len(name) > _LONGEST or not _NAME.fullmatch(name):
+        expected = f"letters, digits, _ - and single dots between them, up to {_LONGEST}"
+        raise CryptoError("not a name of a secret", expected=expected)
+    return name
 
 
 def party_secret(keys_folder: Path) -> bytes:

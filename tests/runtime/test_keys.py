@@ -1,0 +1,139 @@
+"""Secrets that are sealed for the node: nothing else opens them, and no name leaves the folder."""
+
+import stat
+import tracemalloc
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from base.errors import CryptoError
+from crypto.node_keys import NodeKeys
+from runtime.keys import PartyKeys
+
+NODE = NodeKeys.generate()
+SECRET = b"the one secret that no file shows"
+
+
+def _keys(folder, node=NODE):
+    return PartyKeys("bureau", node, {}, folder)
+
+
+def _file(folder, name):
+    return folder / "secrets" / ".sealed" / name
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return _keys(tmp_path / "secrets")
+
+
+def test_what_is_put_comes_back_is_replaced_and_forgotten(keys, tmp_path):
+    assert keys.get("curve.run.align") is None
+    for data in (SECRET, b"", bytes(100_000)):
+        keys.put("curve.run.align", data)
+        assert _keys(tmp_path / "secrets").get("curve.run.align") == data
+    keys.forget("curve.run.align")
+    keys.forget("curve.run.align")
+    assert keys.get("curve.run.align") is None
+    assert list(tmp_path.rglob("*curve*")) == []
+
+
+def test_the_file_is_private_shows_nothing_and_differs_each_time(keys, tmp_path):
+    keys.put("a", SECRET)
+    path = _file(tmp_path, "a")
+    first = path.read_bytes()
+    keys.put("a", SECRET)
+    assert len(first) == len(SECRET) + 28
+    assert SECRET[:8] not in first
+    assert path.read_bytes()[:12] != first[:12]  # the nonce
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (path.parent, path.parent.parent)} == {0o700}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, len(SECRET) + 27), st.integers(1, 255))
+def test_every_changed_byte_is_noticed(keys, tmp_path, at, flip):
+    keys.put("a", SECRET)
+    sealed = bytearray(_file(tmp_path, "a").read_bytes())
+    sealed[at] ^= flip
+    _file(tmp_path, "a").write_bytes(sealed)
+    with pytest.raises(CryptoError, match="secret a of bureau") as caught:
+        keys.get("a")
+    assert str(_file(tmp_path, "a")) in caught.value.remedy
+    assert SECRET.decode() not in str(caught.value)
+
+
+@pytest.mark.parametrize("length", [0, 5, 12, 27, 28, len(SECRET) + 27])
+def test_a_shortened_file_is_noticed(keys, tmp_path, length):
+    keys.put("a", SECRET)
+    _file(tmp_path, "a").write_bytes(_file(tmp_path, "a").read_bytes()[:length])
+    with pytest.raises(CryptoError, match="secret a of bureau"):
+        keys.get("a")
+
+
+def test_a_file_under_another_name_or_of_another_node_does_not_open(keys, tmp_path):
+    keys.put("a", SECRET)
+    _file(tmp_path, "b").write_bytes(_file(tmp_path, "a").read_bytes())
+    with pytest.raises(CryptoError, match="secret b of bureau"):
+        keys.get("b")
+    with pytest.raises(CryptoError, match="secret a of bureau"):
+        _keys(tmp_path / "secrets", NodeKeys.generate()).get("a")
+    assert keys.get("a") == SECRET
+
+
+def test_what_is_kept_once_is_not_replaced_by_put(keys):
+    keys.keep("a", lambda: b"once")
+    keys.put("a", SECRET)
+    keys.forget("a")
+    assert keys.keep("a", lambda: b"other") == b"once"
+    assert keys.get("a") is None
+
+
+def test_a_killed_writer_leaves_nothing_after_forget_and_other_names_stay(keys, tmp_path):
+    for name in ("a", "a.b"):
+        keys.put(name, SECRET)
+        _file(tmp_path, f".{name}.{'0' * 32}").write_bytes(b"half")
+    keys.forget("a")
+    assert sorted(path.name for path in _file(tmp_path, "a").parent.iterdir()) == [f".a.b.{'0' * 32}", "a.b"]
+
+
+BAD = (
+    "", ".", "..", "../a", "a/../b", "/etc/passwd", "a/b", "a\\b", "a..b", ".a", ".sealed/a", "a\0", "a\n", "a b", "ä",
+    "a.", "~a", "$HOME", "*", "a" * 221,
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.sampled_from(BAD), st.text().filter(lambda name: not name.isalnum() or not name.isascii())))
+@example("../../outside")
+def test_a_name_leads_nowhere_else(keys, tmp_path, name):
+    """Any text at all: it is refused, or it is one file in the folder of sealed secrets."""
+    try:
+        keys.put(name, SECRET)
+    except CryptoError:
+        for call in (keys.get, keys.forget, lambda name: keys.keep(name, bytes)):
+            with pytest.raises(CryptoError, match="not a name"):
+                call(name)
+        assert name not in ("a", "a.b")
+    else:
+        assert name not in BAD
+        assert _file(tmp_path, name).parent.resolve() == (tmp_path / "secrets" / ".sealed").resolve()
+        assert keys.get(name) == SECRET
+    assert {path.name for path in tmp_path.iterdir()} <= {"secrets"}
+
+
+def test_the_longest_name_of_a_run_a_step_and_a_party_fits(keys):
+    name = f"curve.{'R' * 89}.{'s' * 64}.{'p' * 50}"
+    keys.put(name, SECRET)
+    assert keys.get(name) == SECRET
+
+
+def test_large_data_take_one_more_copy_and_no_third(keys):
+    data = bytes(32 << 20)
+    tracemalloc.start()
+    keys.put("large", data)
+    put = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert put < 1.2 * len(data)
+    assert keys.get("large") == data
