@@ -25,12 +25,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from annotated_types import Ge, Le
 
+from base.errors import CryptoError
 from components.contract import Context, Outputs, Params
 from transport.message import Message, Protection, WireSchema
 
 SIZES = WireSchema("sizes", {"padded": pa.int64(), "buckets": pa.int32()})
 SEALED_POSITIONS = WireSchema("sealed_positions", {"sealed": pa.binary()})
 LARGEST_BUCKET = 1 << 18  # ids: about 100 MB while it is worked on
+PIECE = 1 << 20  # positions in one message
 
 
 class AlignParams(Params):
@@ -42,6 +44,8 @@ class AlignParams(Params):
     reveal_to: tuple[str, ...] = ()  # parties that get the alignment; none named = all that take part
     cardinality_only: bool = False  # end with the number in common: no party learns who
     min_overlap: Annotated[int, Ge(1)] = 100  # people in common; with fewer the step stops and no sender learns anyone
+    cardinality_pass: bool = False  # count first: below min_overlap the receiver does not learn who either
+    max_tests: Annotated[int, Ge(1)] = 100_000  # a peer's ids over the accord's life, padding included, all alignments
     pad_to: Annotated[int, Ge(1)] = 1024  # sizes are padded to a multiple of it
     buckets: Annotated[int, Ge(1), Le(1 << 16)] = 1  # B
     spark_above: Annotated[int, Ge(1)] = 5_000_000  # own ids; from there on Spark partitions and computes
@@ -90,8 +94,8 @@ def own_ids(ctx: Context, params: AlignParams) -> Ids:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     rows = place[encoded.indices.to_numpy()] if len(column) else np.empty(0, np.int64)
-    count = np.bincount(rows.astype(np.int64), minlength=len(order)).astype(np.int32)
-    repeated = int((count > 1).sum())
+    times = np.bincount(rows.astype(np.int64), minlength=len(order)).astype(np.int32)
+    repeated = int((times > 1).sum())
     ctx.require(
         params.on_duplicates != "refuse" or not repeated, "ids stand in more than one row", expected="each id once",
         found=f"{repeated} of {len(order)} ids, {len(column)} rows",
@@ -102,7 +106,7 @@ def own_ids(ctx: Context, params: AlignParams) -> Ids:
     values = encoded.dictionary.take(pa.array(order))
     padded = max(-(-len(values) // params.pad_to) * params.pad_to, params.pad_to)
     by_bucket, cuts = _into_buckets(ctx, values, params.buckets)
-    ids = Ids(values, first, count, padded, by_bucket, cuts)
+    ids = Ids(values, first, times, padded, by_bucket, cuts)
     fullest, room = int(np.diff(cuts).max(initial=0)), capacity(padded, params.buckets)
     enough = -(-padded // (LARGEST_BUCKET // 2))
     ctx.require(room <= LARGEST_BUCKET, "buckets are too large", expected=f"at most {LARGEST_BUCKET} ids in one",
@@ -142,6 +146,35 @@ def common_to_all(matches: Mapping[str, np.ndarray]) -> np.ndarray:
     return common
 
 
+def send_matched(ctx: Context, peer: str, positions: np.ndarray | None) -> None:
+    """Tell a sender the positions of its people in the aligned order, in pieces; None: that it does not learn them."""
+    if positions is None:
+        ctx.send("matched", pa.table({"sealed": pa.array([], pa.binary())}), peer)
+        return
+    data = np.concatenate([[len(positions)], positions]).astype("<i8")  # the first says how many there are
+    for piece, start in enumerate(range(0, len(data), PIECE)):
+        sealed = ctx.keys.wrap(peer, data[start : start + PIECE].tobytes(), _matched_context(ctx, piece))
+        ctx.send("matched", pa.table({"sealed": pa.array([sealed], pa.binary())}), peer)
+
+
+def receive_matched(ctx: Context, ids: Ids) -> np.ndarray | None:
+    """Return the positions of this sender's people, or None where it does not learn them.
+
+    `CryptoError` for more of them than this sender has ids, or than the first number says.
+    """
+    (peer,) = ctx.parties("receiver")
+    table = ctx.recv("matched", peer)
+    if not len(table):
+        return None
+    data = _open_matched(ctx, peer, table, 0)
+    for piece in range(1, 1 + len(ids.values) // PIECE):
+        if len(data) <= data[0]:
+            data = np.concatenate([data, _open_matched(ctx, peer, ctx.recv("matched", peer), piece)])
+    if len(data) != data[0] + 1 or data[0] > len(ids.values):
+        raise CryptoError("the receiver's matches are of another number", expected="as announced, at most one an id")
+    return data[1:]
+
+
 def finish(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | None, overlap: int | None) -> Outputs:
     """Return the outputs of an alignment: `rows` in the aligned order, None where this party does not learn it."""
     report = join_report(ctx, params, ids, rows, overlap)
@@ -177,6 +210,17 @@ def join_report(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | 
         if rows is None
         else int(ids.count[rows].sum() if params.on_duplicates == "all" else len(rows)),
     }
+
+
+def _matched_context(ctx: Context, piece: int) -> bytes:
+    return f"accord alignment 1/{ctx.run}/{ctx.step}/{ctx.attempt}/{piece}".encode()
+
+
+def _open_matched(ctx: Context, peer: str, table: pa.Table, piece: int) -> np.ndarray:
+    opened = ctx.keys.unwrap(peer, table["sealed"][0].as_py() if len(table) else b"", _matched_context(ctx, piece))
+    if not opened or len(opened) % 8:
+        raise CryptoError("the receiver's matches are of another form", expected="positions of 8 bytes, one or more")
+    return np.frombuffer(opened, "<i8")
 
 
 def _into_buckets(ctx: Context, values: pa.Array, buckets: int) -> tuple[np.ndarray, np.ndarray]:
