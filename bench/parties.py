@@ -22,6 +22,7 @@ from runtime.context import Services, StepContext
 from runtime.execute import parse_params
 from runtime.keys import PartyKeys
 from runtime.randomness import Randomness
+from runtime.spill import Spill
 from transport.channel import Channel
 from transport.door import Door, PlanGuard
 from transport.ledger import OUT, Ledger, MemoryLedgerStore
@@ -90,7 +91,7 @@ def run_step(
             services=Services(own, party.encode() * 8, _nothing, _nothing, _no_data),
             randomness=Randomness(1, f"bench/{STEP}", party.encode() * 8), channel=channel,
             checkpoint=FileCheckpoint(folder / "checkpoints"),
-            observer=_Watch(timed.rounds if party == min(parties) else []),
+            observer=_Watch(timed.rounds if party == min(parties) else []), spills=Spill(folder / "spill"),
         )  # fmt: skip
         function = (functions or {}).get(role, part.roles[role])
         return lambda: _run(function, ctx, parse_params(part, params, STEP), stop)

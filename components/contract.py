@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -133,6 +134,12 @@ class Context(Protocol):
 
     def spark(self) -> Any:
         """Return the node's warm Spark session."""
+
+    def spill(self) -> Path:
+        """Return a new, empty folder (0700) below the node's store, for what does not fit in memory.
+
+        It ends with the attempt, however that ends: what a further attempt needs goes into a checkpoint.
+        """
 
     def spec(self, name: str) -> Any:
         """Return the feature spec `name` (features.spec.FeatureSpec) whose digest the run plan holds."""

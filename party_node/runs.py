@@ -204,8 +204,9 @@ class Runs:
     # --- parts
 
     def _forget_checkpoints(self, run: str) -> None:
-        """They hold what no artefact holds: a party's factors after each round."""
-        shutil.rmtree(self._home.path("store", "checkpoints", run), ignore_errors=True)
+        """They, and what a killed step spilled, hold what no artefact holds: a party's factors after each round."""
+        for kind in ("checkpoints", "spill"):
+            shutil.rmtree(self._home.path("store", kind, run), ignore_errors=True)
 
     def _open(self, row: Run, signatures: Mapping[str, Any]) -> None:
         """Counting the quota and opening are one transaction: many runs may have been prepared before any was open."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 from components.contract import Checkpoint, Keys, require
 from features.spec import FeatureSpec
 from runtime.randomness import Randomness
+from runtime.spill import Spill
 from transport.channel import Channel
 
 
@@ -52,6 +54,7 @@ class StepContext:
     channel: Channel
     checkpoint: Checkpoint
     observer: Observer
+    spills: Spill
 
     @property
     def keys(self) -> Keys:
@@ -93,6 +96,10 @@ class StepContext:
     def spark(self) -> Any:
         """Return the node's warm Spark session."""
         return self.services.spark()
+
+    def spill(self) -> Path:
+        """Return a new, empty folder that ends with the attempt."""
+        return self.spills.folder()
 
     def spec(self, name: str) -> FeatureSpec:
         """Return a feature spec."""

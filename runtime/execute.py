@@ -18,6 +18,7 @@ from runtime.artifacts import Ref, Store
 from runtime.checkpoint import FileCheckpoint
 from runtime.context import Observer, Services, StepContext
 from runtime.randomness import Randomness
+from runtime.spill import Spill
 from transport.channel import Channel
 
 
@@ -57,21 +58,24 @@ def execute(task: StepTask, store: Store, services: Services, channel: Channel, 
     """Run the step and return the names of its outputs, listed in the store last of all."""
     part = component(task.component)
     checkpoint = FileCheckpoint(store.root / "checkpoints" / task.run / task.step, task.resume)
-    ctx = StepContext(
-        run=task.run,
-        step=task.step,
-        attempt=task.attempt,
-        party=task.party,
-        role=task.role,
-        roles=task.roles,
-        inputs=_inputs(task, part, store),
-        services=services,
-        randomness=Randomness(task.seed, f"{task.pipeline}/{task.step}", services.party_secret),
-        channel=channel,
-        checkpoint=checkpoint,
-        observer=observer,
-    )
-    outputs = part.roles[task.role](ctx, parse_params(part, task.params, f"step {task.step}"))
+    params = parse_params(part, task.params, f"step {task.step}")
+    with Spill(store.root / "spill" / task.run / task.step) as spills:
+        ctx = StepContext(
+            run=task.run,
+            step=task.step,
+            attempt=task.attempt,
+            party=task.party,
+            role=task.role,
+            roles=task.roles,
+            inputs=_inputs(task, part, store),
+            services=services,
+            randomness=Randomness(task.seed, f"{task.pipeline}/{task.step}", services.party_secret),
+            channel=channel,
+            checkpoint=checkpoint,
+            observer=observer,
+            spills=spills,
+        )
+        outputs = part.roles[task.role](ctx, params)
     undeclared = set(outputs) - set(part.outputs)
     if undeclared:
         raise StateError("a component returned outputs that it does not declare", found=", ".join(sorted(undeclared)))

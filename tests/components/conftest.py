@@ -19,6 +19,7 @@ from pipelines.simulate import simulate
 from runtime.context import Services, StepContext
 from runtime.execute import parse_params
 from runtime.randomness import Randomness
+from runtime.spill import Spill
 from transport.flight import FlightCarrier, FlightReceiver, shielded
 from transport.memory import MemoryExchange
 from transport.tls import Address, Identity
@@ -32,7 +33,7 @@ def specs():
 
 
 @pytest.fixture
-def alone(specs, request):
+def alone(specs, request, tmp_path):
     """A party whose step needs no peer: `alone(component, party, inputs, params, data=...)` -> (outputs, metrics)."""
 
     def run(name, party, inputs, params=None, *, data=None, seed=1, secret=b"s" * 32):
@@ -45,7 +46,7 @@ def alone(specs, request):
         ctx = StepContext(
             run="run", step="step", attempt=1, party=party, role=role, roles={role: (party,)}, inputs=inputs,
             services=services, randomness=Randomness(seed, "test/step", secret), channel=None, checkpoint=None,
-            observer=watcher,
+            observer=watcher, spills=Spill(tmp_path / "spill"),
         )  # fmt: skip
         return part.roles[role](ctx, parse_params(part, params or {}, "step")), watcher.metrics
 

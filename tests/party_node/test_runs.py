@@ -331,11 +331,12 @@ def test_a_head_of_another_form_is_refused(parties, change):
 
 
 @pytest.mark.parametrize("end", ["close", "abandon"])
-def test_a_run_that_ends_leaves_no_checkpoint(parties, organisations, end):
+@pytest.mark.parametrize("kind", ["checkpoints", "spill"])
+def test_a_run_that_ends_leaves_no_checkpoint_and_nothing_spilled(parties, organisations, end, kind):
     open_all(parties)
     home = organisations.home("bureau")
     for run in ("r1", "r2"):
-        kept = home.path("store", "checkpoints", run, "train", "1.safetensors")
+        kept = home.path("store", kind, run, "train", "1.safetensors")
         kept.parent.mkdir(parents=True)
         kept.write_bytes(b"factors")
     if end == "close":
@@ -346,4 +347,4 @@ def test_a_run_that_ends_leaves_no_checkpoint(parties, organisations, end):
         parties["bureau"].close("north_bank", {"run": "r1", "signatures": signatures})
     else:
         parties["bureau"].abandon("north_bank", {"run": "r1", "error": ConsentError("no more").to_wire()})
-    assert [path.name for path in home.path("store", "checkpoints").iterdir()] == ["r2"]
+    assert [path.name for path in home.path("store", kind).iterdir()] == ["r2"]

@@ -13,6 +13,7 @@ from runtime.context import Services, StepContext
 from runtime.execute import parse_params
 from runtime.keys import PartyKeys
 from runtime.randomness import Randomness
+from runtime.spill import Spill
 from transport.channel import Channel
 from transport.door import Door, PlanGuard
 from transport.ledger import Ledger, MemoryLedgerStore
@@ -62,15 +63,18 @@ class Threads:
                 party, parties[party], roles, run, step, attempt, part.messages, carriers[party], ledgers[party],
                 deadline_seconds=60, cancelled=lambda: stop[0] if stop else None,
             )  # fmt: skip
+            spills = Spill(self.folder / party / "spill")
             ctx = StepContext(
                 run=run, step=step, attempt=attempt, party=party, role=parties[party], roles=roles,
                 inputs=inputs.get(party, {}), services=Services(keys, party.encode() * 8, None, None, None),
                 randomness=Randomness(seed, f"test/{step}", party.encode() * 8), channel=channel,
                 checkpoint=FileCheckpoint(self.folder / party / "checkpoints", None), observer=watcher,
+                spills=spills,
             )  # fmt: skip
             try:
                 function = (functions or {}).get(party, part.roles[parties[party]])
-                outcome.outputs[party] = function(ctx, parse_params(part, params or {}, step))
+                with spills:
+                    outcome.outputs[party] = function(ctx, parse_params(part, params or {}, step))
             except Exception as error:
                 outcome.errors[party] = error
                 stop.append(Cancelled(f"the step failed at {party}"))
