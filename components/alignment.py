@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -27,6 +27,7 @@ from annotated_types import Ge, Le
 
 from base.errors import CryptoError
 from components.contract import Context, Outputs, Params
+from features.id_partition import bucket_numbers
 from transport.message import Message, Protection, WireSchema
 
 SIZES = WireSchema("sizes", {"padded": pa.int64(), "buckets": pa.int32()})
@@ -84,8 +85,11 @@ class Ids:
         return self.order[self.cuts[b] : self.cuts[b + 1]]
 
 
-def own_ids(ctx: Context, params: AlignParams) -> Ids:
-    """Return the party's ids; `DataError` for nulls, for duplicates that `on_duplicates` refuses, and full buckets."""
+def own_ids(ctx: Context, params: AlignParams, largest: int = LARGEST_BUCKET) -> Ids:
+    """Return the party's ids; `DataError` for nulls, for duplicates that `on_duplicates` refuses, and full buckets.
+
+    `largest` is the size up to which a bucket can be worked on at once.
+    """
     ctx.require(ctx.party in params.tables, "no table to align", expected=f"tables.{ctx.party}", found="none")
     column: pa.ChunkedArray = ctx.inputs["tables"][params.tables[ctx.party]][params.id_column]
     ctx.require(column.null_count == 0, "ids to align are null", expected="ids in normal form", found=column.null_count)
@@ -108,8 +112,8 @@ def own_ids(ctx: Context, params: AlignParams) -> Ids:
     by_bucket, cuts = _into_buckets(ctx, values, params.buckets)
     ids = Ids(values, first, times, padded, by_bucket, cuts)
     fullest, room = int(np.diff(cuts).max(initial=0)), capacity(padded, params.buckets)
-    enough = -(-padded // (LARGEST_BUCKET // 2))
-    ctx.require(room <= LARGEST_BUCKET, "buckets are too large", expected=f"at most {LARGEST_BUCKET} ids in one",
+    enough = -(-padded // (largest // 2))
+    ctx.require(room <= largest, "buckets are too large", expected=f"at most {largest} ids in one",
                 found=room, remedy=f"buckets: {enough} or more, at all parties")  # fmt: skip
     ctx.require(fullest <= room, "a bucket is fuller than chance allows", expected=room, found=fullest,
                 remedy="fewer buckets, or a larger pad_to")  # fmt: skip
@@ -227,7 +231,7 @@ def _into_buckets(ctx: Context, values: pa.Array, buckets: int) -> tuple[np.ndar
     """Return rows bucket by bucket, and where each bucket starts. The hash is public and the same at all parties."""
     if buckets == 1:
         return np.arange(len(values)), np.array([0, len(values)])
-    salt = hashlib.sha256(f"accord alignment buckets 1/{ctx.run}/{ctx.step}".encode()).digest()[:16]
+    salt = bucket_salt(ctx)
     bucket = np.empty(len(values), np.int32)
     for start in range(0, len(values), LARGEST_BUCKET):
         texts = values.slice(start, LARGEST_BUCKET).to_pylist()
@@ -236,7 +240,6 @@ def _into_buckets(ctx: Context, values: pa.Array, buckets: int) -> tuple[np.ndar
     return order, np.searchsorted(bucket[order], np.arange(buckets + 1))
 
 
-def bucket_numbers(ids: Sequence[str], salt: bytes, buckets: int) -> list[int]:
-    """Return the bucket of each id."""
-    blake2b = hashlib.blake2b
-    return [int.from_bytes(blake2b(i.encode(), digest_size=8, salt=salt).digest(), "big") % buckets for i in ids]
+def bucket_salt(ctx: Context) -> bytes:
+    """Return the salt of the buckets of this run (16 bytes), public and the same at all parties."""
+    return hashlib.sha256(f"accord alignment buckets 1/{ctx.run}/{ctx.step}".encode()).digest()[:16]
