@@ -52,8 +52,13 @@ class AlignParams(Params):
     spark_above: Annotated[int, Ge(1)] = 5_000_000  # own ids; from there on Spark partitions and computes
 
     def learners(self, ctx: Context) -> tuple[str, ...]:
-        """Return the parties that end with the alignment."""
-        taking_part = (*ctx.parties("receiver"), *ctx.parties("sender"))
+        """Return the parties that end with the alignment; `DataError` for parameters that do not fit the parties."""
+        senders = ctx.parties("sender")
+        ctx.require(
+            not self.cardinality_only or len(senders) == 1, "the number in common is counted with one sender alone",
+            expected="one sender", found=len(senders), remedy="a step for each sender, or cardinality_only: false",
+        )  # fmt: skip
+        taking_part = (*ctx.parties("receiver"), *senders)
         unknown = set(self.reveal_to) - set(taking_part)
         ctx.require(not unknown, "reveal_to names a party that does not take part", expected=", ".join(taking_part),
                     found=", ".join(sorted(unknown)))  # fmt: skip

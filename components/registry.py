@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MODULES = {
     "load_tables": "components.load_tables",
     "validate_tables": "components.validate_tables",
+    "align_ecdh": "components.align_ecdh",
     "align_rsa": "components.align_rsa",
     "fit_statistics": "components.fit_statistics",
     "encode_features": "components.encode_features",

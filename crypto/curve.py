@@ -1,5 +1,7 @@
 """Private set intersection on Curve25519: each party multiplies hashed ids by a secret scalar that lives for one run.
 
+"One run" is one exchange of two parties in one step of one run, with all its attempts: its name says all of these.
+
 Meadows (1986); Huberman, Franklin and Hogg (1999). x-only arithmetic of RFC 7748, section 5:
 
     E        v² = f(u) = u³ + 486662u² + u over Z_p, p = 2^255 − 19;  #E = 8l, l prime, E cyclic
@@ -65,12 +67,29 @@ _SMALL_ORDER = frozenset(  # u of order 4, 8 and 8 on the curve; u = 0 has order
 
 
 class CurveSecret(Secret):
-    """One party's scalar for one run, drawn anew for each object; kept in memory alone and dropped with the run."""
+    """One party's scalar for one run, drawn anew for each object; dropped with the run.
+
+    A further attempt of the same run may go on with it: `to_bytes` is for the sealed store of the party's node
+    (`ctx.keys.put`, `get` and, as soon as the run ends, `forget`) and for nothing else.
+    """
 
     def __init__(self, run: str, rule: str) -> None:
-        """Draw the scalar; `run` names what it is for, `rule` is the digest of the rule that normalised the ids."""
+        """Draw the scalar; `run` names what it is for, `rule` says how the ids were normalised."""
         self._run, self._rule = run, rule
         self._key = X25519PrivateKey.generate()
+
+    def to_bytes(self) -> bytes:
+        """Return the scalar, 32 bytes: whoever has it can test ids against every point of this party in the run."""
+        return self._key.private_bytes_raw()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, run: str, rule: str) -> CurveSecret:
+        """Return the scalar that `to_bytes` gave, for the same run and rule; `CryptoError` for another length."""
+        if len(data) != WIDTH:
+            raise CryptoError("a kept scalar of another length", expected=f"{WIDTH} bytes", found=len(data))
+        secret = cls(run, rule)
+        secret._key = X25519PrivateKey.from_private_bytes(data)
+        return secret
 
     def mask(self, ids: Sequence[str], run: str) -> np.ndarray:
         """Return k·H(id) for each of the different own ids, (n, 32); `StateError` for another run than the scalar's."""

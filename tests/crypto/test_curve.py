@@ -279,6 +279,22 @@ def test_a_scalar_is_refused_in_a_second_run():
             use()
 
 
+def test_a_kept_scalar_gives_the_same_points_again_in_its_run_alone():
+    secret, ids = CurveSecret(RUN, RULE), ["7", "8"]
+    kept = secret.to_bytes()
+    again = CurveSecret.from_bytes(kept, RUN, RULE)
+    assert bytes(again.mask(ids, RUN)) == bytes(secret.mask(ids, RUN)) != bytes(CurveSecret(RUN, RULE).mask(ids, RUN))
+    assert not set(map(bytes, CurveSecret.from_bytes(kept, "run-2", RULE).mask(ids, "run-2"))) & set(
+        map(bytes, secret.mask(ids, RUN))
+    )
+    with pytest.raises(StateError, match="second run"):
+        again.mask(ids, "run-2")
+    for wrong in (b"", kept[:-1], kept + b"0"):
+        with pytest.raises(CryptoError, match="another length") as refused:
+            CurveSecret.from_bytes(wrong, RUN, RULE)
+        assert kept.hex() not in str(refused.value)
+
+
 def test_secrets_are_not_shown_and_errors_hold_no_id():
     secret = CurveSecret(RUN, RULE)
     assert repr(secret) == "<CurveSecret, not shown>"

@@ -1,0 +1,269 @@
+"""One receiver and one sender compare their ids on Curve25519, bucket by bucket.
+
+The core of `align_ecdh`, and the cardinality pass of every alignment. Meadows (1986); Huberman, Franklin and Hogg
+(1999), section 3; what H, scalars and tags are stands in `crypto.curve`.
+
+    receiver → sender     a·H(x)       one bucket, padded to its capacity, in an order that only the receiver knows
+    sender → receiver     b·H(y)       the same of the sender
+    sender → receiver     tags of b·(a·H(x)), in the order in which the points came; or permuted, then the receiver sees
+                          how many are common and not who, until the sender tells the permutation (or never)
+    receiver              tags of a·(b·H(y)); equal tags are common ids
+
+The name of the run in H and in the tags is that of the run, the step and the two parties: so in a star no answer of one
+sender fits another's, and points handed on to it match nothing.
+
+*Padding* is the hash of a secret random text, masked like an id. *Order* and padding come from secrets that last for
+the run: a further attempt that repeats a bucket sends the same bytes again. With padding drawn anew, the peer would
+see which points stay, which are the real ones.
+
+*Quota.* Whoever sends n points tests n ids, so each party counts the peer's points, padding included, under
+`tests.PEER` over the life of the accord. The same points in a further attempt cost nothing; others are counted again.
+
+ASSUMPTIONS and what is not constant time: `crypto.curve`. The points of a permuted answer are counted bucket by bucket,
+and buckets are public: with few ids in one, a count would say who. So a permuted bucket has SMALLEST points or more.
+
+    n, m   points in each bucket of the two, padding included        place   bucket·n + position within what was sent
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from base.errors import CryptoError, StateError
+from components.alignment import LARGEST_BUCKET, AlignParams, Ids, bucket_salt, capacity
+from components.contract import Context
+from components.quota import spend
+from crypto.curve import POINT, CurveSecret, from_column, tag_bytes, tags, to_column
+from crypto.ladder import WIDTH
+from crypto.secret import Secret
+from features.id_partition import Work, partition, read_bucket
+from transport.message import FIXED_BINARY, Message, Protection, WireSchema
+
+POINTS = WireSchema("points", {"point": POINT})
+TAGS = WireSchema("curve_tags", {"tag": FIXED_BINARY})
+NOTHING = WireSchema("nothing", {})
+MOST = 1 << 16  # buckets
+SMALLEST = 1 << 12  # points in a bucket whose answer is permuted, unless it is the only one
+_SPENDING = 8  # bytes that name a spending
+
+
+def pass_messages(answer: str = "how many of the receiver's ids the sender has, in each bucket") -> tuple[Message, ...]:
+    """Return the rows of an exchange; `answer` says what the answer reveals."""
+    masked = "nothing but N: without the {} scalar an id and padding look alike"
+    # fmt: off
+    return (
+        Message("masked", "receiver", "sender",   POINTS,  Protection.BLINDED, masked.format("receiver's"), max_count=MOST),  # noqa: E501
+        Message("masked", "sender",   "receiver", POINTS,  Protection.BLINDED, masked.format("sender's"), max_count=MOST),  # noqa: E501
+        Message("answer", "sender",   "receiver", TAGS,    Protection.BLINDED, answer, max_count=MOST),
+        Message("passed", "receiver", "sender",   NOTHING, Protection.PUBLIC,  "that min_overlap is reached; sent in a cardinality pass"),  # noqa: E501
+    )
+    # fmt: on
+
+
+class Exchange(Secret):
+    """One party's end of the exchange with one peer."""
+
+    def __init__(self, ctx: Context, params: AlignParams, ids: Ids, pair: tuple[str, str], theirs: int) -> None:
+        """Take or draw the secrets of the run, and count the peer's points; nothing is sent.
+
+        pair    (receiver, sender)        theirs   points in each of the peer's buckets, as `exchange_sizes` gives it
+        """
+        self._ctx, self._params, self._ids, self.theirs = ctx, params, ids, theirs
+        (self.peer,) = set(pair) - {ctx.party}
+        self.own = capacity(ids.padded, params.buckets)
+        ctx.require(
+            theirs <= LARGEST_BUCKET, f"buckets of {self.peer} are too large",
+            expected=f"at most {LARGEST_BUCKET} points", found=theirs, remedy="more buckets, at all parties",
+        )  # fmt: skip
+        self._run = "/".join((ctx.run, ctx.step, *pair))
+        self._width = tag_bytes(self.own * params.buckets, theirs * params.buckets)
+        self._name = f"curve.{ctx.run}.{ctx.step}.{self.peer}"
+        kept = self._kept()
+        self._secret = CurveSecret.from_bytes(kept[:32], self._run, params.id_column)
+        self._padding, self._spending = kept[32:64], kept[64:].hex()
+        self._large, self._folder = len(ids.values) >= params.spark_above, cast(Path | None, None)
+        self._spend(theirs * params.buckets, "")
+
+    def require_countable(self) -> None:
+        """Refuse buckets so small that the number in common within one would say who."""
+        smallest = min(self.own, self.theirs)
+        self._ctx.require(
+            self._params.buckets == 1 or smallest >= SMALLEST, "buckets are too small to be counted",
+            expected=f"{SMALLEST} points or more in each, or one bucket", found=smallest,
+            remedy="fewer buckets, at all parties",
+        )  # fmt: skip
+
+    def masked(self, b: int) -> pa.Table:
+        """Return bucket b as it is sent: masked points, padding among them, in the private order."""
+        rows = self._ids.bucket(b)
+        ids = self._by_spark(b, rows) if self._large else self._secret.mask(self._texts(rows), self._run)
+        padding = self._secret.mask([self._pad(b, i) for i in range(self.own - len(rows))], self._run)
+        return pa.table({"point": to_column(np.concatenate([ids, padding])[self._order(b)])})
+
+    def mask_again(self, b: int, table: pa.Table) -> np.ndarray:
+        """Return the tags (m, width) of the peer's bucket b; `CryptoError` for points that are refused."""
+        points = from_column(table["point"])
+        self._check_number(len(points), self.theirs, "points")
+        self._count(b, points)
+        return tags(self._secret.mask_again(points, self._run), self._run, self._width)
+
+    def answered(self, table: pa.Table) -> np.ndarray:
+        """Return the peer's answer to an own bucket, tags (n, width); `CryptoError` for repeats or another number."""
+        found = from_column(table["tag"], self._width)
+        self._check_number(len(found), self.own, "tags")
+        if len(set(_bytes(found))) != len(found):
+            raise CryptoError("tags repeat", expected="each tag once", where=f"answer of {self.peer}")
+        return found
+
+    def permutation(self, b: int) -> np.ndarray:
+        """Return how the answer to the peer's bucket b is permuted, (m,): place k of it holds the tag of point p[k]."""
+        return self._ctx.private_rng(f"permutation {self._run} {b}").permutation(self.theirs)
+
+    def rows(self, places: np.ndarray) -> np.ndarray:
+        """Return the rows of the own ids at these places; `CryptoError` for repeats, padding, or beyond the end."""
+        inside = (places >= 0) & (places < self.own * self._params.buckets)
+        rows = np.full(len(places), -1)
+        if inside.all() and len(np.unique(places)) == len(places):
+            for b, here in by_bucket(places, self.own):
+                bucket = self._ids.bucket(b)
+                entries = self._order(b)[places[here] % self.own]
+                rows[here] = np.append(bucket, -1)[np.minimum(entries, len(bucket))]
+        if (rows < 0).any():
+            raise CryptoError("matches are not among the own ids", expected="different places of ids, not of padding",
+                              where=f"matches with {self.peer}")  # fmt: skip
+        return rows
+
+    def close(self) -> None:
+        """Forget the scalar and all else that was kept for a further attempt."""
+        for name in (self._name, *(f"{self._name}.{b}" for b in range(self._params.buckets))):
+            self._ctx.keys.forget(name)
+
+    def _kept(self) -> bytes:
+        """Return scalar, padding secret and name of the spending: those of an earlier attempt, or new ones."""
+        kept = self._ctx.keys.get(self._name) if self._ctx.attempt > 1 else None
+        if kept is None:
+            self.close()
+            scalar = CurveSecret(self._run, self._params.id_column).to_bytes()
+            kept = scalar + self._ctx.secret_bytes(32 + _SPENDING)
+            self._ctx.keys.put(self._name, kept)
+        return kept
+
+    def _texts(self, rows: np.ndarray) -> list[str]:
+        found: list[str] = self._ids.values.take(pa.array(rows)).to_pylist()
+        return found
+
+    def _by_spark(self, b: int, rows: np.ndarray) -> np.ndarray:
+        """Return the masked ids of bucket b; Spark masks all buckets to disk when the first is asked for."""
+        if self._folder is None:
+            self._folder, ctx, B = self._ctx.spill(), self._ctx, self._params.buckets
+            work = _masking(self._secret.to_bytes(), self._run, self._params.id_column)
+            partition(ctx.spark(), self._ids.values, B, bucket_salt(ctx), work, WIDTH, self._folder, ctx.progress)
+        found, points = read_bucket(self._folder, b)
+        if not np.array_equal(found, rows):
+            raise StateError("Spark returned other ids", expected=f"the {len(rows)} of the bucket", found=len(found))
+        return points
+
+    def _pad(self, b: int, i: int) -> str:
+        return hmac.digest(self._padding, f"{b}/{i}".encode(), "sha256").hex()
+
+    def _order(self, b: int) -> np.ndarray:
+        return self._ctx.private_rng(f"order {self._run} {b}").permutation(self.own)
+
+    def _check_number(self, found: int, expected: int, what: str) -> None:
+        if found != expected:
+            raise CryptoError(f"another number of {what} than announced", expected=expected, found=found,
+                              where=f"bucket of {self.peer}")  # fmt: skip
+
+    def _count(self, b: int, points: np.ndarray) -> None:
+        """Count the points once more when they are others than those of an earlier attempt."""
+        name, digest = f"{self._name}.{b}", hashlib.sha256(points.tobytes()).digest()
+        before = self._ctx.keys.get(name)
+        if before is not None and before != digest:
+            self._spend(len(points), f".{digest.hex()[:16]}")
+        self._ctx.keys.put(name, digest)
+
+    def _spend(self, amount: int, further: str) -> None:
+        remedy = "sign a new accord, or raise max_tests after weighing it against the number of possible ids"
+        spend(self._ctx, f"tests.{self.peer}", amount, self._params.max_tests, self._spending + further,
+              f"tests of ids of {self.peer}", remedy)  # fmt: skip
+
+
+def meet(ctx: Context, exchanges: Mapping[str, Exchange], b: int) -> dict[str, np.ndarray]:
+    """Compare bucket b with every sender; return {sender: matches (common, 2)}: places in its answer and of its ids."""
+    for sender, exchange in exchanges.items():
+        ctx.send("masked", exchange.masked(b), sender)
+    found = {}
+    for sender, exchange in exchanges.items():
+        theirs = _bytes(exchange.mask_again(b, ctx.recv("masked", sender)))
+        at = {tag: place for place, tag in enumerate(theirs, b * exchange.theirs)}
+        mine = enumerate(_bytes(exchange.answered(ctx.recv("answer", sender))), b * exchange.own)
+        pairs = [(place, at[tag]) for place, tag in mine if tag in at]
+        found[sender] = np.array(pairs, np.int64).reshape(-1, 2)
+    return found
+
+
+def answer(ctx: Context, exchange: Exchange, b: int, permuted: bool) -> None:
+    """Send the own bucket b, and the tags of the receiver's."""
+    ctx.send("masked", exchange.masked(b), exchange.peer)
+    found = exchange.mask_again(b, ctx.recv("masked", exchange.peer))
+    if permuted:
+        found = found[exchange.permutation(b)]
+    ctx.send("answer", pa.table({"tag": to_column(found)}), exchange.peer)
+
+
+def count_common(ctx: Context, params: AlignParams, exchanges: Mapping[str, Exchange]) -> dict[str, int]:
+    """Run a cardinality pass as receiver; return {sender: ids in common}, or stop with all senders alike."""
+    common = dict.fromkeys(exchanges, 0)
+    for exchange in exchanges.values():
+        exchange.require_countable()
+    for b in range(params.buckets):
+        for sender, matches in meet(ctx, exchanges, b).items():
+            common[sender] += len(matches)
+        ctx.progress(b + 1, params.buckets, "buckets counted")
+    pass_on(ctx, params, common)
+    return common
+
+
+def be_counted(ctx: Context, params: AlignParams, exchange: Exchange) -> None:
+    """Run a cardinality pass as sender; return when it is passed."""
+    exchange.require_countable()
+    for b in range(params.buckets):
+        answer(ctx, exchange, b, permuted=True)
+    ctx.recv("passed", exchange.peer)
+
+
+def pass_on(ctx: Context, params: AlignParams, common: Mapping[str, int]) -> None:
+    """Tell all senders that the pass is passed, or stop: how few are in common is not said, a sender sees the error."""
+    require_enough(ctx, params, min(common.values()))
+    for sender in common:
+        ctx.send("passed", pa.table({}), sender)
+
+
+def require_enough(ctx: Context, params: AlignParams, common: int) -> None:
+    """Raise `DataError` for fewer in common than `min_overlap`, without the number."""
+    ctx.require(common >= params.min_overlap, "too few in common", expected=params.min_overlap, found="fewer",
+                remedy="see in the reports of validate_tables how ids are written at each party")  # fmt: skip
+
+
+def by_bucket(places: np.ndarray, size: int) -> list[tuple[int, np.ndarray]]:
+    """Return (bucket, indices of the places that lie in it) for each bucket that holds one."""
+    order = np.argsort(places // size, kind="stable")
+    buckets, starts = np.unique(places[order] // size, return_index=True)
+    return list(zip(buckets.tolist(), np.split(order, starts[1:]), strict=True)) if len(places) else []
+
+
+def _masking(scalar: bytes, run: str, rule: str) -> Work:
+    """Return what masks ids on Spark's executors: they get the scalar as bytes, see `features.id_partition`."""
+    return lambda texts: CurveSecret.from_bytes(scalar, run, rule).mask(texts, run)
+
+
+def _bytes(rows: np.ndarray) -> list[bytes]:
+    found: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
+    return found
