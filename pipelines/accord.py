@@ -7,9 +7,8 @@ trusts exactly the keys that its own approver signed for.
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,16 +18,14 @@ from pydantic import Field, StringConstraints, ValidationError
 from base.canonical import canonical_bytes, digest
 from base.errors import ConsentError, SpecError
 from base.files import write_whole
-from base.yaml_lines import KeyPath
 from components.registry import catalogue
 from crypto.node_keys import NodePublicKeys
+from pipelines.alignment_terms import AlignmentTerms, Locate, admit_alignment, need
 from pipelines.spec import Name, PipelineSpec, Strict
 
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 DOMAIN = b"accord/1/terms\n"
-REMEDY = "change the pipeline, or agree on a new version of the accord"
-Locate = Callable[[KeyPath], str]  # a key of the pipeline's file -> where it stands
 
 
 class DataSetTerms(Strict):
@@ -51,7 +48,7 @@ class PartyTerms(Strict):
         return NodePublicKeys(bytes.fromhex(self.signing_key), bytes.fromhex(self.agreement_key))
 
 
-class AccordTerms(Strict):
+class AccordTerms(AlignmentTerms):
     """What the parties agree on."""
 
     accord: Name
@@ -62,10 +59,7 @@ class AccordTerms(Strict):
     valid_until: Day
     parties: Annotated[dict[Name, PartyTerms], Field(min_length=2)]
     components: dict[Name, Annotated[int, Field(ge=1)]]  # name -> version
-    learns_alignment: list[Name] = []  # who may learn which people two parties share
-    min_overlap: Annotated[int, Field(ge=0)] = 0
     max_runs: Annotated[int, Field(ge=1)]  # a node refuses the next one
-    max_signatures: Annotated[int, Field(ge=0)] = 0  # blind signatures over a key's life, padding included
 
 
 class SignedAccord(Strict):
@@ -98,50 +92,18 @@ class SignedAccord(Strict):
     def admit(self, spec: PipelineSpec, at: Locate | None = None) -> None:
         """Raise `ConsentError` unless the pipeline uses only what the terms name; `at` says where a key stands."""
         terms, where = self.terms, at or (lambda path: f"accord {terms.accord}")
-        _need("accord", {spec.accord}, {terms.accord}, where(("accord",)))
-        _need("party", set(spec.parties), set(terms.parties), where(("roles",)))
+        need("accord", {spec.accord}, {terms.accord}, where(("accord",)))
+        need("party", set(spec.parties), set(terms.parties), where(("roles",)))
         named = {f"{name} version {version}" for name, version in terms.components.items()}
         for name, step in spec.steps.items():
             used = f"{step.component} version {catalogue()[step.component]['version']}"
-            _need("component", {used}, named, where(("steps", name, "component")))
+            need("component", {used}, named, where(("steps", name, "component")))
             if step.component.startswith("align_"):
-                self._admit_alignment(spec, name, where)
+                admit_alignment(terms, spec, name, where)
         for name, party, data_set in data_sets(spec):
             found = where(("steps", name, "params", "data_sets", party))
-            _need("party", {party}, set(terms.parties), found)
-            _need(f"data set of {party}", {data_set}, set(terms.parties[party].data_sets), found)
-
-    def _admit_alignment(self, spec: PipelineSpec, step: str, where: Locate) -> None:
-        """Both parties learn who is common to both: the terms name them, the least overlap and the most signatures."""
-        entry = catalogue()[spec.steps[step].component]
-        learners = set(self.terms.learns_alignment)
-        _need("learner of the alignment", set(spec.step_parties(step)), learners, where(("roles",)))
-        defaults = {name: field.get("default") for name, field in entry["params"]["properties"].items()}
-        params = {**defaults, **spec.steps[step].params}
-        for name, least, most in (
-            ("min_overlap", self.terms.min_overlap, None),
-            ("max_signatures", 0, self.terms.max_signatures),
-        ):
-            if params[name] < least or (most is not None and params[name] > most):
-                raise ConsentError(
-                    f"parameter {name} is beyond the accord",
-                    expected=f"at least {least}" if most is None else f"at most {most}",
-                    found=params[name],
-                    where=where(("steps", step, "params", name)),
-                    remedy=REMEDY,
-                )
-
-
-def _need(what: str, asked: set[str], allowed: set[str], where: str) -> None:
-    if extra := asked - allowed:
-        near = difflib.get_close_matches(min(extra), allowed, n=1)
-        raise ConsentError(
-            f"the accord does not name this {what}",
-            expected=", ".join(sorted(allowed)) or "none",
-            found=", ".join(sorted(extra)),
-            where=where,
-            remedy=f"did you mean '{near[0]}'? Otherwise {REMEDY}" if near else REMEDY,
-        )
+            need("party", {party}, set(terms.parties), found)
+            need(f"data set of {party}", {data_set}, set(terms.parties[party].data_sets), found)
 
 
 def data_sets(spec: PipelineSpec) -> list[tuple[str, str, str]]:

@@ -1,0 +1,83 @@
+"""What an accord says about alignments, and whether a step keeps to it: membership is itself a secret.
+
+Every id that a peer may test, and every party that may learn who is common, is a person's matter: so nothing is allowed
+that the terms do not name, and a pipeline's defaults count as if they were written.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from base.errors import ConsentError
+from base.yaml_lines import KeyPath
+from components.registry import catalogue
+from pipelines.spec import Name, PipelineSpec, Strict
+
+REMEDY = "change the pipeline, or agree on a new version of the accord"
+Locate = Callable[[KeyPath], str]  # a key of the pipeline's file -> where it stands
+Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")]
+
+
+class AlignmentTerms(Strict):
+    """What the parties agree on about who is common to them."""
+
+    learns_alignment: list[Name] = []  # who may learn which people two parties share
+    min_overlap: Annotated[int, Field(ge=0)] = 0
+    max_signatures: Annotated[int, Field(ge=0)] = 0  # blind signatures over a key's life, padding included
+    max_tests: Annotated[int, Field(ge=0)] = 0  # ids of a peer that may be tested, over the accord's life, with padding
+    key_period: Label = ""  # a new label makes new keys: what was signed or tagged before tests no one any more
+    cardinality_pass: bool = False  # the number in common is found, and judged, before anyone learns who
+    low_entropy_keyed_hash: bool = False  # keyed hashes also of ids that can be tried one by one: telephone numbers
+
+
+def admit_alignment(terms: AlignmentTerms, spec: PipelineSpec, step: str, at: Locate) -> None:
+    """Raise `ConsentError` unless step `step` keeps to the terms; a parameter that it does not have is no matter."""
+    properties = catalogue()[spec.steps[step].component]["params"]["properties"]
+    params = {name: entry.get("default") for name, entry in properties.items()} | spec.steps[step].params
+    path = ("steps", step, "params", "reveal_to") if params.get("reveal_to") else ("roles",)
+    need("learner of the alignment", _learners(spec, step, params), set(terms.learns_alignment), at(path))
+    for name, allowed, expected in _limits(terms, params):
+        if name in params and not allowed(params[name]):
+            raise ConsentError(
+                f"parameter {name} is beyond the accord", expected=expected, found=json.dumps(params[name]),
+                where=at(("steps", step, "params", name)), remedy=REMEDY,
+            )  # fmt: skip
+
+
+def _learners(spec: PipelineSpec, step: str, params: dict[str, Any]) -> set[str]:
+    """The receiver sees the matches before it tells anyone, whoever `reveal_to` names; a count shows nobody."""
+    if params.get("cardinality_only"):
+        return set()
+    return set(params.get("reveal_to") or spec.step_parties(step)) | set(spec.step_roles(step).get("receiver", ()))
+
+
+def _limits(terms: AlignmentTerms, params: dict[str, Any]) -> list[tuple[str, Callable[[Any], bool], str]]:
+    """Return (parameter, is its value allowed, what is expected)."""
+    counted = bool(params.get("cardinality_pass") or params.get("cardinality_only"))
+    signed = "max_signatures" in params  # signatures are what tests ids there, and points only where they are counted
+    return [
+        ("min_overlap", lambda n: n >= terms.min_overlap, f"at least {terms.min_overlap}"),
+        ("max_signatures", lambda n: n <= terms.max_signatures, f"at most {terms.max_signatures}"),
+        ("max_tests", lambda n: (signed and not counted) or n <= terms.max_tests, f"at most {terms.max_tests}"),
+        ("key_period", lambda label: label == terms.key_period, json.dumps(terms.key_period)),
+        ("cardinality_pass", lambda _: counted or not terms.cardinality_pass, "true, as the accord asks for it"),
+        ("allow_low_entropy", lambda on: terms.low_entropy_keyed_hash or not on, "false"),
+    ]
+
+
+def need(what: str, asked: set[str], allowed: set[str], where: str) -> None:
+    """Raise `ConsentError`, with the nearest name, for what is asked and not allowed."""
+    if extra := asked - allowed:
+        near = difflib.get_close_matches(min(extra), allowed, n=1)
+        raise ConsentError(
+            f"the accord does not name this {what}",
+            expected=", ".join(sorted(allowed)) or "none",
+            found=", ".join(sorted(extra)),
+            where=where,
+            remedy=f"did you mean '{near[0]}'? Otherwise {REMEDY}" if near else REMEDY,
+        )
