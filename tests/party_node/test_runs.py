@@ -83,6 +83,17 @@ def test_preparing_twice_is_the_same(parties):
     assert plan(parties, body) == plan(parties, body)
 
 
+@pytest.mark.parametrize(
+    "run", ["", ".", "..", "../r1", "r1/..", "/r1", "r.1", "r1\n", "r\0", "-r", "r" * 129, "rün", 7.5]
+)
+def test_a_run_is_named_so_that_no_path_and_no_secret_of_another_is_meant(parties, organisations, run):
+    """Folders and sealed secrets carry the run's name, and the initiator of a run chooses it."""
+    with pytest.raises(ConsentError):
+        parties["bureau"].prepare("north_bank", ask(parties) | {"run": run})
+    assert parties["bureau"].abandon("north_bank", {"run": run, "error": ConsentError("no more").to_wire()}) == {}
+    assert organisations.home("bureau").path("party.yaml").exists()
+
+
 def test_only_the_initiator_opens(parties):
     with pytest.raises(ConsentError, match="only the initiator"):
         parties["bureau"].prepare("south_bank", ask(parties))

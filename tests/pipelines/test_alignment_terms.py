@@ -4,14 +4,17 @@ from itertools import product
 from typing import Annotated
 
 import pytest
+import yaml
 from annotated_types import Ge
 
 from base.errors import ConsentError
 from components.alignment import AlignParams
 from components.contract import Component
 from components.registry import catalogue, describe
+from crypto.node_keys import NodeKeys
+from pipelines.accord import SignedAccord, make_terms
 from pipelines.alignment_terms import AlignmentTerms, admit_alignment
-from pipelines.load import loads
+from pipelines.load import load, loads
 
 BASE = """\
 pipeline: star
@@ -172,3 +175,11 @@ def test_a_misspelt_learner_is_told_the_name_that_is_near():
 def test_a_label_is_part_of_a_file_name(label):
     with pytest.raises(ValueError, match="key_period"):
         AlignmentTerms(key_period=label)
+
+
+@pytest.mark.parametrize("name", ["horizontal_mf", "vertical_mf"])
+def test_the_accord_of_the_demo_admits_its_pipelines(repository, name):
+    conditions = yaml.safe_load((repository / "conf" / "accords" / "demo.yaml").read_text())
+    terms = make_terms(conditions, {party: NodeKeys.generate().public for party in conditions["parties"]})
+    pipeline = load(repository / "conf" / "pipelines" / f"{name}.yaml")
+    SignedAccord(terms=terms).admit(pipeline.spec, pipeline.at)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from base.errors import CryptoError
 from crypto.node_keys import NodeKeys
+from party_node.runs import _RUN
 from runtime.keys import PartyKeys
 
 NODE = NodeKeys.generate()
@@ -121,6 +122,22 @@ def test_a_name_leads_nowhere_else(keys, tmp_path, name):
         assert _file(tmp_path, name).parent.resolve() == (tmp_path / "secrets" / ".sealed").resolve()
         assert keys.get(name) == SECRET
     assert {path.name for path in tmp_path.iterdir()} <= {"secrets"}
+
+
+NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,63}", fullmatch=True)
+RUNS = st.from_regex(_RUN, fullmatch=True).filter(str.isascii)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.tuples(RUNS, NAMES), min_size=2, max_size=2, unique=True))
+def test_a_secret_of_one_run_and_step_is_never_that_of_another(keys, tmp_path, both):
+    """What a node lets in as a run and a step makes a name, whatever the initiator chose, and no two make one."""
+    for n, (run, step) in enumerate(both):
+        keys.put(f"curve.{run}.{step}", bytes([n]))
+    assert [keys.get(f"curve.{run}.{step}") for run, step in both] == [b"\0", b"\1"]
+    for run, step in both:
+        keys.forget(f"curve.{run}.{step}")
+    assert list((tmp_path / "secrets" / ".sealed").iterdir()) == []
 
 
 def test_the_longest_name_of_a_run_a_step_and_a_party_fits(keys):
