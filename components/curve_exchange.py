@@ -30,6 +30,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -51,6 +52,7 @@ TAGS = WireSchema("curve_tags", {"tag": FIXED_BINARY})
 NOTHING = WireSchema("nothing", {})
 MOST = 1 << 16  # buckets
 SMALLEST = 1 << 12  # points in a bucket whose answer is permuted, unless it is the only one
+GROUP = 1 << 21  # ids that Spark masks before the first of them is sent
 _SPENDING = 8  # bytes that name a spending
 
 
@@ -65,6 +67,15 @@ def pass_messages(answer: str = "how many of the receiver's ids the sender has, 
         Message("passed", "receiver", "sender",   NOTHING, Protection.PUBLIC,  "that min_overlap is reached; sent in a cardinality pass"),  # noqa: E501
     )
     # fmt: on
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Buckets that Spark has masked, in a folder."""
+
+    buckets: range
+    rows: np.ndarray  # of the ids in them, ascending
+    folder: Path
 
 
 class Exchange(Secret):
@@ -88,7 +99,7 @@ class Exchange(Secret):
         kept = self._kept()
         self._secret = CurveSecret.from_bytes(kept[:32], self._run, params.id_column)
         self._padding, self._spending = kept[32:64], kept[64:].hex()
-        self._large, self._folder = len(ids.values) >= params.spark_above, cast(Path | None, None)
+        self._large, self._masked = len(ids.values) >= params.spark_above, cast(_Group | None, None)
         self._spend(theirs * params.buckets, "")
 
     def require_countable(self) -> None:
@@ -160,15 +171,25 @@ class Exchange(Secret):
         return found
 
     def _by_spark(self, b: int, rows: np.ndarray) -> np.ndarray:
-        """Return the masked ids of bucket b; Spark masks all buckets to disk when the first is asked for."""
-        if self._folder is None:
-            self._folder, ctx, B = self._ctx.spill(), self._ctx, self._params.buckets
-            work = _masking(self._secret.to_bytes(), self._run, self._params.id_column)
-            partition(ctx.spark(), self._ids.values, B, bucket_salt(ctx), work, WIDTH, self._folder, ctx.progress)
-        found, points = read_bucket(self._folder, b)
-        if not np.array_equal(found, rows):
+        """Return the masked ids of bucket b; Spark masks it with those that follow, to disk, GROUP ids at a time.
+
+        So a peer waits for a group and not for all of them, and a further attempt repeats no bucket that is done.
+        """
+        if self._masked is None or b not in self._masked.buckets:
+            self._masked = self._mask_group(b)
+        found, points = read_bucket(self._masked.folder, b)
+        if not np.array_equal(self._masked.rows[found], rows):
             raise StateError("Spark returned other ids", expected=f"the {len(rows)} of the bucket", found=len(found))
         return points
+
+    def _mask_group(self, b: int) -> _Group:
+        ctx, cuts, B = self._ctx, self._ids.cuts, self._params.buckets
+        end = max(int(np.searchsorted(cuts, cuts[b] + GROUP, side="right")) - 1, b + 1)
+        group = _Group(range(b, end), np.sort(self._ids.order[cuts[b] : cuts[end]]), ctx.spill())
+        work = _masking(self._secret.to_bytes(), self._run, self._params.id_column)
+        values = self._ids.values.take(pa.array(group.rows))
+        partition(ctx.spark(), values, B, bucket_salt(ctx), work, WIDTH, group.folder)
+        return group
 
     def _pad(self, b: int, i: int) -> str:
         return hmac.digest(self._padding, f"{b}/{i}".encode(), "sha256").hex()

@@ -325,8 +325,12 @@ def test_tests_are_counted_over_runs_padding_included_and_at_both_ends(threads, 
 
 
 @pytest.mark.spark
-def test_spark_masks_large_sets_to_the_same_points(threads, spark):
-    """One party has so many ids that Spark works, the other has not."""
+def test_spark_masks_large_sets_to_the_same_points(threads, spark, monkeypatch):
+    """One party has so many ids that Spark works, two buckets at a time; the other has not."""
+    groups = []
+    mask_group = curve_exchange.Exchange._mask_group
+    monkeypatch.setattr(curve_exchange, "GROUP", 220)
+    monkeypatch.setattr(curve_exchange.Exchange, "_mask_group", lambda e, b: groups.append(b) or mask_group(e, b))
     ids = {"bank": PEOPLE[:300], "bureau": PEOPLE[200:400]}
 
     def with_spark(ctx, params):
@@ -337,6 +341,7 @@ def test_spark_masks_large_sets_to_the_same_points(threads, spark):
     assert outcome.errors == {}
     assert set(people(outcome, "bank", ids)) == set(PEOPLE[200:300])
     assert people(outcome, "bank", ids) == people(outcome, "bureau", ids)
+    assert groups == [0, 2]
     assert not list((threads.folder / "bank").rglob("*.parquet"))
 
 

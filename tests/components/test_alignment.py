@@ -1,0 +1,239 @@
+"""What every alignment has in common."""
+
+import math
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from base.errors import CryptoError, DataError
+from components import alignment
+from components.alignment import AlignParams, capacity, common_to_all, finish, own_ids
+from components.contract import require
+
+TEXTS = st.lists(st.text(max_size=3), max_size=40)
+
+
+class Party:
+    """As much of a context as the shared part of an alignment needs."""
+
+    def __init__(self, column=(), *, party="bank", senders=("bureau",), report=None):
+        chunks = pa.chunked_array([pa.array(part, pa.string()) for part in (column[:2], column[2:])], pa.string())
+        self.inputs = {"tables": {"t": pa.table({"id": chunks})}} | ({"report": report} if report else {})
+        self.party, self.run, self.step, self.attempt, self.metrics = party, "run", "step", 1, {}
+        self.role = "receiver" if party == "bank" else "sender"
+        self._parties = {"receiver": ("bank",), "sender": senders}
+        self.keys, self.messages = self, []
+
+    def parties(self, role):
+        return self._parties[role]
+
+    def require(self, condition, what, **more):
+        require(condition, what, where=self.party, **more)
+
+    def metric(self, name, value):
+        self.metrics[name] = value
+
+    # An envelope that shows nothing but its context, and a channel to itself.
+    def wrap(self, party, secret, context):
+        return context + b"|" + secret
+
+    def unwrap(self, party, sealed, context):
+        if not sealed.startswith(context + b"|"):
+            raise CryptoError("a sealed secret does not open")
+        return sealed[len(context) + 1 :]
+
+    def send(self, name, table, to):
+        self.messages.append(table)
+
+    def recv(self, name, from_):
+        return self.messages.pop(0)
+
+
+def params(**more):
+    return AlignParams(tables={"bank": "t", "bureau": "t"}, id_column="id", pad_to=4, **more)
+
+
+# Own ids.
+
+
+@settings(deadline=None)
+@given(column=TEXTS, buckets=st.integers(1, 5))
+def test_ids_are_distinct_and_sorted_and_each_is_in_one_bucket(column, buckets):
+    ctx = Party(column)
+    ids = own_ids(ctx, params(on_duplicates="all", buckets=buckets))
+    values, counts = ids.values.to_pylist(), Counter(column)
+    assert values == sorted(counts)
+    assert ids.first.tolist() == [column.index(i) for i in values]
+    assert ids.count.tolist() == [counts[i] for i in values]
+    assert ids.padded % 4 == 0
+    assert max(len(values), 1) <= ids.padded < len(values) + 4 + (not values)
+    assert sorted(row for b in range(buckets) for row in ids.bucket(b)) == list(range(len(values)))
+
+
+def test_a_bucket_is_the_same_at_every_party_and_another_in_every_run():
+    everyone = [f"person {i}" for i in range(300)]
+
+    def buckets(ctx):
+        ids = own_ids(ctx, params(buckets=5))
+        return {ids.values[int(row)].as_py(): b for b in range(5) for row in ids.bucket(b)}
+
+    bank, bureau, later = Party(everyone), Party(everyone[100:], party="bureau"), Party(everyone)
+    later.run = "night-2"
+    first, second = buckets(bank), buckets(later)
+    assert first.items() >= buckets(bureau).items()
+    assert 180 < sum(first[i] != second[i] for i in everyone) < 290  # 240 of 300 by chance
+
+
+def test_nulls_and_duplicates_are_refused_without_their_values():
+    for column, what in ((["jane", None], "null"), (["jane", "joe", "jane"], "more than one row")):
+        with pytest.raises(DataError, match=what) as refused:
+            own_ids(Party(column), params())
+        assert "jane" not in str(refused.value)
+    with pytest.raises(DataError, match="no table to align"):
+        own_ids(Party(["7"], party="shop"), params())
+
+
+def test_buckets_hold_what_chance_puts_there_and_no_more_than_memory_allows(monkeypatch):
+    rng = np.random.default_rng(0)
+    for padded, buckets in ((1000, 1), (1000, 7), (100_000, 400), (64, 64)):
+        fullest = max(np.bincount(rng.integers(buckets, size=padded)).max() for _ in range(200))
+        assert (
+            fullest <= capacity(padded, buckets) <= padded / buckets + 8 * math.sqrt(padded / buckets) + 9
+            or buckets == 1
+        )
+    assert capacity(1000, 1) == 1000
+    with pytest.raises(DataError, match="too large") as refused:
+        own_ids(Party([str(i) for i in range(300_000)]), params())
+    assert "buckets: 3 or more" in str(refused.value)
+    monkeypatch.setattr(alignment, "capacity", lambda padded, buckets: 5)
+    with pytest.raises(DataError, match="fuller than chance"):
+        own_ids(Party([str(i) for i in range(40)]), params(buckets=4))
+
+
+# Who learns.
+
+
+def test_all_learn_unless_some_are_named_or_nobody_may():
+    ctx = Party(senders=("bureau", "shop"))
+    assert params().learners(ctx) == ("bank", "bureau", "shop")
+    assert params(reveal_to=("shop",)).learners(ctx) == ("shop",)
+    assert params(cardinality_only=True, reveal_to=("bank",)).learners(Party()) == ()
+    with pytest.raises(DataError, match="does not take part"):
+        params(reveal_to=("shop",)).learners(Party())
+    with pytest.raises(DataError, match="one sender alone"):
+        params(cardinality_only=True).learners(ctx)
+
+
+@given(sets=st.lists(st.lists(st.integers(0, 20)), min_size=1, max_size=4))
+def test_common_to_all_is_the_intersection(sets):
+    found = common_to_all({str(i): np.array(rows, np.int64) for i, rows in enumerate(sets)})
+    assert found.tolist() == sorted(set.intersection(*map(set, sets)))
+
+
+# Sizes.
+
+
+def test_sizes_are_heard_as_capacities_and_another_number_of_buckets_is_refused():
+    ctx = Party()
+    ids = SimpleNamespace(padded=8)
+    assert alignment.exchange_sizes(ctx, params(buckets=2), ids) == {"bureau": capacity(8, 2)}
+    for padded, buckets in ((8, 3), (0, 2), (-4, 2)):
+        ctx.send = lambda name, table, to: None
+        ctx.recv = lambda name, from_, row=(padded, buckets): pa.table({"padded": [row[0]], "buckets": [row[1]]})
+        with pytest.raises(DataError, match="sizes of bureau"):
+            alignment.exchange_sizes(ctx, params(buckets=2), ids)
+
+
+# Matches.
+
+
+def sender(count):
+    ctx = Party(party="bureau")
+    return ctx, SimpleNamespace(values=range(count))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 7, 8, 9])
+def test_matches_come_in_pieces_and_whole(monkeypatch, count):
+    monkeypatch.setattr(alignment, "PIECE", 4)
+    ctx, ids = sender(9)
+    wanted = np.arange(count)[::-1] * 5
+    alignment.send_matched(ctx, "bureau", wanted)
+    assert len(ctx.messages) == -(-(count + 1) // 4)
+    np.testing.assert_array_equal(alignment.receive_matched(ctx, ids), wanted)
+    assert not ctx.messages
+    alignment.send_matched(ctx, "bureau", None)
+    assert alignment.receive_matched(ctx, ids) is None
+
+
+def seal(ctx, *numbers, piece=0, data=None):
+    data = np.array(numbers, "<i8").tobytes() if data is None else data
+    context = f"accord alignment 1/run/step/1/{piece}".encode()
+    return pa.table({"sealed": pa.array([ctx.wrap("bureau", data, context)], pa.binary())})
+
+
+@pytest.mark.parametrize(
+    ("first", "error"),
+    [
+        ((5, 0, 1, 2, 3, 4), "another number"),  # more than the sender has ids
+        ((1, 0, 1), "another number"),
+        ((2, 0), "another number"),
+        ((-1,), "another number"),
+        ((1 << 62,), "another number"),
+        ((), "another form"),
+    ],
+)
+def test_matches_of_another_number_are_refused(first, error):
+    ctx, ids = sender(4)
+    ctx.messages.append(seal(ctx, *first))
+    with pytest.raises(CryptoError, match=error):
+        alignment.receive_matched(ctx, ids)
+
+
+def test_pieces_in_another_order_or_of_another_form_are_refused(monkeypatch):
+    monkeypatch.setattr(alignment, "PIECE", 4)
+    ctx, ids = sender(9)
+    ctx.messages += [seal(ctx, 4, 0, 1, 2), seal(ctx, 3, piece=0)]  # a piece that comes twice
+    with pytest.raises(CryptoError, match="does not open"):
+        alignment.receive_matched(ctx, ids)
+    ctx.messages = [seal(ctx, 4, 0, 1, 2), seal(ctx, data=b"1234567", piece=1)]
+    with pytest.raises(CryptoError, match="another form"):
+        alignment.receive_matched(ctx, ids)
+
+
+# The report.
+
+
+def test_the_report_counts_and_names_no_id():
+    column = ["jane", "joe", "jane", "ann"]
+    validated = {"t": {"read": 9, "dropped": {"id.null": 2, "id.too_long": 3, "other.null": 7}}}
+    ctx = Party(column, report=validated)
+    how = params(on_duplicates="all")
+    ids = own_ids(ctx, how)
+    outputs = finish(ctx, how, ids, np.array([2, 0]), None)
+    assert outputs["alignment"].to_pydict() == {"row": [2, 0], "index": [0, 1], "first": [1, 3]}
+    assert outputs["report"] == {
+        "table": "t", "read": 9, "null": 2, "invalid": {"too_long": 3}, "rows": 4, "distinct": 3, "duplicate": 1,
+        "padded": 4, "buckets": 1, "aligned": 2, "rows_joined": 2,
+    }  # fmt: skip
+    assert finish(ctx, how, ids, np.array([1]), None)["report"]["rows_joined"] == 2
+    assert finish(ctx, params(), ids, np.array([1]), None)["report"]["rows_joined"] == 1
+    assert ctx.metrics == {"ids": 3, "aligned": 1}
+    assert not any(name in str(outputs["report"]) for name in column)
+
+
+def test_who_does_not_learn_the_alignment_has_a_report_without_it():
+    for overlap in (None, 5):
+        ctx = Party(["7"])
+        outputs = finish(ctx, params(), own_ids(ctx, params()), None, overlap)
+        assert set(outputs) == {"report"}
+        assert (outputs["report"]["aligned"], outputs["report"]["rows_joined"], outputs["report"]["read"]) == (
+            overlap,
+            None,
+            None,
+        )
+        assert ("aligned" in ctx.metrics) == (overlap is not None)

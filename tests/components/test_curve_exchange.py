@@ -1,0 +1,156 @@
+"""The exchange on its own, as other alignments use it: a cardinality pass before their own protocol."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from base.errors import Cancelled, ConsentError, CryptoError, DataError
+from components import curve_exchange
+from components.alignment import SIZE_MESSAGES, AlignParams, exchange_sizes, own_ids
+from components.contract import Component
+from components.curve_exchange import Exchange, be_counted, by_bucket, count_common, pass_messages
+from crypto.curve import check_points, from_column
+
+PEOPLE = [f"person {i:04d}" for i in range(300)]
+
+
+def receiver(ctx, params):
+    ids = own_ids(ctx, params)
+    sizes = exchange_sizes(ctx, params, ids)
+    exchanges = {s: Exchange(ctx, params, ids, (ctx.party, s), m) for s, m in sizes.items()}
+    common = count_common(ctx, params, exchanges)
+    for exchange in exchanges.values():
+        exchange.close()
+    return {"common": common}
+
+
+def sender(ctx, params):
+    ids = own_ids(ctx, params)
+    ((peer, theirs),) = exchange_sizes(ctx, params, ids).items()
+    exchange = Exchange(ctx, params, ids, (peer, ctx.party), theirs)
+    be_counted(ctx, params, exchange)
+    exchange.close()
+    return {}
+
+
+PASS = Component(
+    name="count", roles={"receiver": receiver, "sender": sender}, params=AlignParams,
+    messages=(*SIZE_MESSAGES, *pass_messages()),
+)  # fmt: skip
+
+
+def run(threads, ids, part=PASS, functions=None, name="run", **params):
+    inputs = {
+        party: {"tables": {"t": pa.table({"id": pa.array(values, pa.string())})}} for party, values in ids.items()
+    }
+    first, *others = ids
+    params = {"tables": dict.fromkeys(ids, "t"), "id_column": "id", "min_overlap": 1, "pad_to": 8} | params
+    roles = {"receiver": (first,), "sender": tuple(others)}
+    return threads(part, roles, inputs, params, run=name, functions=functions)
+
+
+def names(outcome, party):
+    return [parcel.header.name for parcel in outcome.parcels[party]]
+
+
+@pytest.mark.parametrize("buckets", [1, 4])
+def test_a_pass_counts_with_each_sender(threads, monkeypatch, buckets):
+    monkeypatch.setattr(curve_exchange, "SMALLEST", 1)
+    ids = {"bank": PEOPLE[:60], "bureau": PEOPLE[20:100], "shop": PEOPLE[50:70]}
+    outcome = run(threads, ids, buckets=buckets)
+    assert outcome.errors == {}
+    assert outcome.outputs["bank"]["common"] == {"bureau": 40, "shop": 10}
+    assert names(outcome, "bureau") == ["size", *["masked", "answer"] * buckets]
+    assert names(outcome, "bank").count("passed") == 2
+
+
+def test_one_sender_with_too_few_stops_all(threads):
+    ids = {"bank": PEOPLE[:60], "bureau": PEOPLE[20:100], "shop": PEOPLE[50:70]}
+    outcome = run(threads, ids, min_overlap=11)
+    assert isinstance(outcome.errors["bank"], DataError)
+    assert "10" not in str(outcome.errors["bank"])
+    assert {type(outcome.errors[p]) for p in ("bureau", "shop")} == {Cancelled}
+    assert "passed" not in names(outcome, "bank")
+
+
+def test_small_buckets_are_not_counted(threads):
+    outcome = run(threads, {"bank": PEOPLE[:60], "bureau": PEOPLE[20:100]}, buckets=2)
+    assert any("too small to be counted" in str(error) for error in outcome.errors.values())
+
+
+def test_a_pass_counts_against_the_quota(threads, tmp_path):
+    parties = type(threads)(tmp_path)
+    ids = {"bank": PEOPLE[:8], "bureau": PEOPLE[:8]}
+    assert run(parties, ids, max_tests=16, name="night-1").errors == {}
+    assert run(parties, ids, max_tests=16, name="night-2").errors == {}
+    outcome = run(parties, ids, max_tests=16, name="night-3")
+    assert any(isinstance(error, ConsentError) for error in outcome.errors.values())
+    assert "answer" not in names(outcome, "bureau")
+
+
+def exchange_of(ctx, params, theirs=8):
+    pair = ("bank", "bureau")
+    return Exchange(ctx, params, own_ids(ctx, params), pair, theirs)
+
+
+def both(threads, bank, bureau=lambda ctx, params: {}, **params):
+    """Run functions that need no peer, at the bank with eleven ids."""
+    ids = {"bank": PEOPLE[:11], "bureau": PEOPLE[:1]}
+    outcome = run(threads, ids, functions={"bank": bank, "bureau": bureau}, **params)
+    assert outcome.errors == {}
+    return outcome.outputs["bank"]["found"]
+
+
+def test_padding_looks_like_ids(threads):
+    """Points of the curve in the subgroup, all different, and nothing that tells which eleven are ids."""
+
+    def bank(ctx, params):
+        exchange = exchange_of(ctx, params)
+        return {"found": [from_column(exchange.masked(0)["point"]).copy() for _ in range(2)]}
+
+    first, second = both(threads, bank, pad_to=64)
+    assert first.shape == (64, 32)
+    check_points(first)
+    np.testing.assert_array_equal(first, second)  # the same again: what is drawn anew would be padding
+
+
+def test_places_lead_back_to_rows_and_padding_and_others_are_refused(threads):
+    def bank(ctx, params):
+        exchange, found = exchange_of(ctx, params), {}
+        for place in range(-1, 2 * exchange.own + 1):
+            try:
+                found[place] = int(exchange.rows(np.array([place]))[0])
+            except CryptoError:
+                continue
+        together = exchange.rows(np.array(list(found)))
+        with pytest.raises(CryptoError, match="different places"):
+            exchange.rows(np.array([next(iter(found))] * 2))
+        return {"found": (found, together, exchange.rows(np.empty(0, np.int64)))}
+
+    found, together, none = both(threads, bank, buckets=2)
+    assert sorted(found.values()) == list(range(11))
+    assert together.tolist() == list(found.values())
+    assert len(none) == 0
+
+
+def test_an_exchange_is_not_shown(threads):
+    assert both(threads, lambda ctx, params: {"found": repr(exchange_of(ctx, params))}) == "<Exchange, not shown>"
+
+
+def test_a_peer_s_buckets_above_the_limit_are_refused_before_its_tests_are_counted(tmp_path, threads):
+    def bank(ctx, params):
+        with pytest.raises(DataError, match="too large"):
+            exchange_of(ctx, params, theirs=(1 << 18) + 1)
+        return {"found": list((tmp_path / "bank").glob("tests.*"))}
+
+    assert both(type(threads)(tmp_path), bank, max_tests=1 << 40) == []
+
+
+@given(places=st.lists(st.integers(0, 99)), size=st.integers(1, 30))
+def test_places_by_bucket_are_a_partition(places, size):
+    found = by_bucket(np.array(places, np.int64), size)
+    assert [b for b, _ in found] == sorted({p // size for p in places})
+    assert all(places[k] // size == b for b, here in found for k in here)
+    assert sorted(k for _, here in found for k in here.tolist()) == list(range(len(places)))
