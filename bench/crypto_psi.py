@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from bench.crypto_meter import BITS, Meter, check
-from crypto.blind_rsa import Blinding, tag
+from crypto.blind_rsa import Blinding, digest, tag
 from crypto.curve import CurveSecret, tag_bytes, tags
 from crypto.rsa import RsaSecretKey
 
@@ -42,11 +42,11 @@ class Intersections(Meter):
 
         def work() -> int:
             public = key.public
-            published = {tag(public, s, RUN) for s in key.sign([public.hash(i.encode()) for i in theirs])}
+            published = {tag(digest(public, s), RUN) for s in key.sign([public.hash(i.encode()) for i in theirs])}
             blinding = Blinding(public, [public.hash(i.encode()) for i in ours])
             public.check(blinding.blinded)
             signatures = blinding.unblind(key.sign(blinding.blinded))
-            return len(published & {tag(public, s, RUN) for s in signatures})
+            return len(published & {tag(digest(public, s), RUN) for s in signatures})
 
         rate, found = self._timed(n, work)
         check(found == n - n // 2)

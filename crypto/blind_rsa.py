@@ -3,7 +3,8 @@
     blinded     H(x)·r^e mod n      uniform in Z_n* for the signer, whatever x is
     signed      (H(x)·r^e)^d        `rsa.RsaSecretKey.sign`
     signature   H(x)^d              after division by r; checked by the receiver
-    tag         SHA-256(domain, run, signature): differs from run to run
+    digest      SHA-256(signature)                          what a party may keep: it serves every run of a key's life
+    tag         SHA-256(domain, run, digest)                what crosses: differs from run to run
 
 Assumption: one-more RSA inversion (Bellare, Namprempre, Pointcheval and Semanko 2003), with H a random oracle.
 """
@@ -50,6 +51,11 @@ class Blinding(Secret):
         return signatures
 
 
-def tag(key: RsaPublicKey, signature: mpz, run: str) -> bytes:
+def digest(key: RsaPublicKey, signature: mpz) -> bytes:
+    """Return the 32 bytes of a signature from which the tags of every run are made; it signs nothing."""
+    return hashlib.sha256(key.to_bytes(signature)).digest()
+
+
+def tag(digest: bytes, run: str) -> bytes:
     """Return the 32 bytes by which two holders of a signature recognise each other in `run`."""
-    return hashlib.sha256(frame(b"accord rsa tag 1", run.encode(), key.to_bytes(signature))).digest()
+    return hashlib.sha256(frame(b"accord rsa tag 2", run.encode(), digest)).digest()

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from base.errors import CryptoError, StateError
-from crypto.blind_rsa import Blinding, tag
+from crypto.blind_rsa import Blinding, digest, tag
 from crypto.rsa import E
 
 
@@ -31,7 +31,7 @@ def test_a_wrong_or_missing_signature_is_refused_by_the_receiver(rsa_key, hashes
 
 
 def test_tags_differ_by_run_and_signature(rsa_key, hashes):
-    tags = {tag(rsa_key.public, h, run) for h in hashes for run in ("run-1", "run-2")}
+    tags = {tag(digest(rsa_key.public, h), run) for h in hashes for run in ("run-1", "run-2")}
     assert len(tags) == 10
     assert {len(t) for t in tags} == {32}
 

@@ -6,15 +6,18 @@ in the files is checked by `verify.py`, which shares no line with the package.
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from gmpy2 import mpz
 
-from crypto import masks, shamir
-from crypto.blind_rsa import tag
+from crypto import masks, secagg, shamir
+from crypto.blind_rsa import digest, tag
 from crypto.curve import CurveSecret, hash_to_curve, tag_bytes, tags
 from crypto.keyed_hash import EphemeralKey
 from crypto.matrix import matvec, multi_exp
@@ -24,7 +27,7 @@ from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, SecretKey
 from crypto.residues import Residues
 from crypto.rsa import E, RsaSecretKey
-from crypto.secagg_public import list_digest
+from crypto.secagg_public import Terms, Total, list_digest
 
 HERE = Path(__file__).parent
 IDS = ["7", "05", "ü", "customer 12"]
@@ -63,6 +66,10 @@ def paillier():
         "G": G.tolist(),
         "s": [f"{int(c):x}" for c in s.ciphertexts],
         "s_values": key.decrypt_rows(s).tolist(),
+        "segments": [f"{int(c):x}" for c in rows.segment_sum(np.array([1, 0, 1]), 2).ciphertexts],
+        "joined": [f"{int(c):x}" for c in rows.compress().ciphertexts],
+        "mask_secret": number("mask", 256).to_bytes(32, "big").hex(),
+        "masked": [f"{int(c):x}" for c in rows.mask_above(number("mask", 256).to_bytes(32, "big")).ciphertexts],
     }
 
 
@@ -84,7 +91,8 @@ def blind_rsa():
         "blinded": [f"{int(x):x}" for x in blinded],
         "signed": [f"{int(x):x}" for x in key.sign(blinded)],
         "signatures": [f"{int(x):x}" for x in signatures],
-        "tags": [tag(key.public, x, "run-1").hex() for x in signatures],
+        "digests": [digest(key.public, x).hex() for x in signatures],
+        "tags": [tag(digest(key.public, x), "run-1").hex() for x in signatures],
         "roots": [f"{int(x):x}" for x in key.prove()],
     }
 
@@ -135,7 +143,7 @@ def noise():
     }
 
 
-def secagg():
+def secagg_pads():
     lanes, names = Lanes(lane=10, fraction=3, summands=3), ("east", "north", "south")
     context = number("context", 256).to_bytes(32, "big")
     scalars = {name: number(f"mask/{name}", 256).to_bytes(32, "big") for name in names}
@@ -167,11 +175,112 @@ def secagg():
     }
 
 
+class FixedNode:
+    """A party's node whose keys, store and randomness are numbers of its name."""
+
+    def __init__(self, party):
+        self.party, self.store, self.drawn, self.polynomials = party, {}, 0, []
+        self.seed = number(f"node/{party}", 256).to_bytes(32, "big")
+        self._signing = Ed25519PrivateKey.from_private_bytes(self.seed)
+
+    def sign(self, data):
+        return self._signing.sign(data)
+
+    def verify(self, party, data, signature):
+        FixedNode(party)._signing.public_key().verify(signature, data)
+
+    def keep(self, name, make):
+        return self.store.setdefault(name, make())
+
+    def draw(self):
+        self.drawn += 1
+        return number(f"drawn/{self.party}/{self.drawn}", 256).to_bytes(32, "big")
+
+    def polynomial(self, secret, t):
+        self.polynomials.append([secret, *(int.from_bytes(self.draw(), "big") for _ in range(t - 1))])
+        return self.polynomials[-1]
+
+    def do(self, work, *args):
+        """Call a method of the party while all that it draws comes from this node."""
+        generate = SimpleNamespace(generate=lambda: X25519PrivateKey.from_private_bytes(self.draw()))
+        with (
+            patch.object(secagg, "os", SimpleNamespace(urandom=lambda _: self.draw())),
+            patch.object(secagg, "X25519PrivateKey", generate),
+            patch.object(shamir, "polynomial", self.polynomial),
+        ):
+            return work(*args)
+
+
+def secagg_run(terms, there):
+    """Round 3 of an attempt, all of it; who is not `there` drops out after its offer."""
+    lanes, size, model, rows = Lanes(16, 4, 4), 10, number("model", 256), number("rows", 256)
+    nodes = {u: FixedNode(u) for u in terms.roster}
+    parties = {u: node.do(secagg.Party, terms, u, node) for u, node in nodes.items()}
+    adverts = {u: party.advert for u, party in parties.items()}
+    offers = {}
+    for u, party in parties.items():
+        party.meet(adverts)
+        digests = (x.to_bytes(32, "big") for x in (model, rows))
+        offers[u] = nodes[u].do(party.begin, 3, *digests, lanes, size)
+    values = {u: [(number(f"{u}/{i}", 8) - 128) / 16 for i in range(size)] for u in terms.roster}
+    sent = None if terms.threshold is None else offers
+    rounds, vectors = {u: party._round for u, party in parties.items()}, {}
+    total = Total(terms, lanes, size, sent)
+    for u in there:
+        vectors[u] = nodes[u].do(parties[u].mask, np.array(values[u]), sent)
+        total.add(u, vectors[u])
+    consents = {u: nodes[u].do(parties[u].agree, total.survivors) for u in there}
+    reveals = {u: parties[u].reveal(consents) for u in there}
+    return {
+        "run": terms.run,
+        "attempt": terms.attempt,
+        "roster": list(terms.roster),
+        "threshold": terms.threshold,
+        "colluders": terms.colluders,
+        "round": 3,
+        "lanes": {"lane": 16, "fraction": 4, "summands": 4},
+        "model": f"{model:064x}",
+        "rows": f"{rows:064x}",
+        "nodes": {u: node.seed.hex() for u, node in nodes.items()},
+        "c": {u: party._key.private_bytes_raw().hex() for u, party in parties.items()},
+        "s": {u: one.key.private_bytes_raw().hex() for u, one in rounds.items()},
+        "b": {u: one.b.hex() for u, one in rounds.items()},
+        "polynomials": {u: [[f"{c:x}" for c in f] for f in node.polynomials] for u, node in nodes.items()},
+        "adverts": {u: {"public": one.public.hex(), "signature": one.signature.hex()} for u, one in adverts.items()},
+        "offers": {
+            u: {
+                "context": one.context.hex(),
+                "public": one.public.hex(),
+                "signature": one.signature.hex(),
+                "sealed": {v: data.hex() for v, data in one.sealed.items()},
+            }
+            for u, one in (sent or {}).items()
+        },
+        "values": values,
+        "vectors": {u: y.astype("<u8").tobytes().hex() for u, y in vectors.items()},
+        "consents": {u: {"listed": x.listed.hex(), "signature": x.signature.hex()} for u, x in consents.items()},
+        "reveals": {
+            u: {
+                "seed": one.seed.hex(),
+                "self_shares": {v: s.to_bytes().hex() for v, s in sorted(one.self_shares.items())},
+                "key_shares": {v: s.to_bytes().hex() for v, s in sorted(one.key_shares.items())},
+            }
+            for u, one in reveals.items()
+        },
+        "kept": {u: {name: nodes[u].store[name].hex() for name in sorted(nodes[u].store)} for u in there},
+        "total": total.unmask(reveals).tolist(),
+    }
+
+
 VECTORS = {
     "paillier": paillier,
     "blind_rsa": blind_rsa,
     "hashes": hashes_and_pairs,
-    "secagg": secagg,
+    "secagg": secagg_pads,
+    "secagg_stop": partial(secagg_run, Terms("run-1/fit", 2, ("east", "north", "south")), ("east", "north", "south")),
+    "secagg_continue": partial(
+        secagg_run, Terms("run-1/fit", 2, ("east", "north", "south", "west"), 3, 1), ("east", "south", "west")
+    ),
     "curve": curve,
     "noise": noise,
 }

@@ -8,10 +8,15 @@ import hmac
 import json
 import math
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import phe
 from Crypto.Cipher import AES
+from Crypto.Hash import SHA256
+from Crypto.Protocol.KDF import HKDF
+from Crypto.PublicKey import ECC
+from Crypto.Signature import eddsa
 
 HERE = Path(__file__).parent
 
@@ -75,6 +80,19 @@ def verify_paillier():
     ):
         assert [lanes(private.raw_decrypt(c), n, lane, columns) for c in ciphertexts] == expected
         assert values == [[x / scale for x in row] for row in expected]
+    verify_answers(v, n, lane * columns)
+
+
+def verify_answers(v, n, bits):
+    """Sums of segments, rows side by side, and rows with a mask above their lanes."""
+    a, b, c = hexes(v["ciphertexts"])
+    nn, secret = n * n, bytes.fromhex(v["mask_secret"])
+    assert hexes(v["segments"]) == [b, a * c % nn]
+    assert hexes(v["joined"]) == [a * pow(b, 2**bits, nn) * pow(c, 4**bits, nn) % nn]
+    for i, (plain, masked) in enumerate(zip((a, b, c), hexes(v["masked"]), strict=True)):
+        drawn = HKDF(secret, 2048 // 8 + 16, b"", SHA256, context=frame(b"accord mask 1", i.to_bytes(8, "big")))
+        R = 1 + int.from_bytes(drawn, "big") % ((n >> bits) - 1)
+        assert masked == plain * (1 + (R << bits) * n) % nn
 
 
 def verify_products(matrix, bases, results, modulus):
@@ -94,8 +112,8 @@ def verify_blind_rsa():
     d = pow(e, -1, math.lcm(p - 1, q - 1))
     key_id = hashlib.sha256(b"accord rsa key 1" + n.to_bytes(width, "big")).digest()
 
-    def full_domain_hash(message):
-        seed, data, counter = frame(b"accord rsa fdh 1", key_id, message), b"", 0
+    def full_domain_hash(message, label=b"accord rsa fdh 1"):
+        seed, data, counter = frame(label, key_id, message), b"", 0
         while len(data) < width + 16:
             data += hashlib.sha256(seed + counter.to_bytes(4, "big")).digest()
             counter += 1
@@ -103,17 +121,18 @@ def verify_blind_rsa():
 
     rows = zip(
         v["ids"], hexes(v["hashes"]), hexes(v["factors"]), hexes(v["blinded"]), hexes(v["signed"]),
-        hexes(v["signatures"]), v["tags"], strict=True,
+        hexes(v["signatures"]), v["digests"], v["tags"], strict=True,
     )  # fmt: skip
-    for identifier, h, r, blinded, signed, signature, tag in rows:
+    for identifier, h, r, blinded, signed, signature, digest, tag in rows:
         assert h == full_domain_hash(identifier.encode())
         assert blinded == h * pow(r, e, n) % n
         assert signed == pow(blinded, d, n)
         assert signature == pow(h, d, n) == signed * pow(r, -1, n) % n
-        data = frame(b"accord rsa tag 1", v["run"].encode(), signature.to_bytes(width, "big"))
-        assert tag == hashlib.sha256(data).hexdigest()
+        kept = hashlib.sha256(signature.to_bytes(width, "big")).digest()
+        assert digest == kept.hex()
+        assert tag == hashlib.sha256(frame(b"accord rsa tag 2", v["run"].encode(), kept)).hexdigest()
     for i, root in enumerate(hexes(v["roots"])):
-        assert pow(root, e, n) == full_domain_hash(b"accord rsa proof 1/%d" % i)
+        assert pow(root, e, n) == full_domain_hash(b"%d" % i, b"accord rsa proof 2")
     assert len(v["roots"]) == 8
 
 
@@ -255,6 +274,15 @@ def keystream(seed, words):
     return [int.from_bytes(data[8 * i : 8 * i + 8], "little") for i in range(words)]
 
 
+def shared_value(a, b):
+    return x25519(a, int.from_bytes(x25519(b, 9), "little"))
+
+
+def pair_seed(a, b, context):
+    publics = sorted([x25519(a, 9), x25519(b, 9)])
+    return hkdf(shared_value(a, b), frame(b"accord secagg pair 2", context, *publics))
+
+
 def verify_secagg():
     v = load("secagg")
     lane, scale, context = v["lanes"]["lane"], 2 ** v["lanes"]["fraction"], bytes.fromhex(v["context"])
@@ -269,9 +297,7 @@ def verify_secagg():
             words[i % width] += (round(x * scale) + bound) << (lane * (i // width))
         pads = [(1, keystream(seeds[u], width + 1))]
         for w in secret.keys() - {u}:
-            shared = x25519(secret[u], int.from_bytes(x25519(secret[w], 9), "little"))
-            pad = keystream(hkdf(shared, frame(b"accord secagg pair 1", context)), width + 1)
-            pads.append((1 if w < u else -1, pad))
+            pads.append((1 if w < u else -1, keystream(pair_seed(secret[u], secret[w], context), width + 1)))
         words = [(word + sum(sign * pad[i] for sign, pad in pads)) % 2**64 for i, word in enumerate(words)]
         assert y == b"".join(word.to_bytes(8, "little") for word in words)
     parts = [part for u in sorted(vectors) for part in (u.encode(), hashlib.sha256(vectors[u]).digest())]
@@ -285,11 +311,114 @@ def verify_secagg():
     assert int(v["rebuilt"], 16) == (6 * y[1] - 8 * y[2] + 3 * y[3]) % p == f[0] == int(v["scalars"]["east"], 16)
 
 
+def sha(*parts):
+    return hashlib.sha256(frame(*parts)).digest()
+
+
+def raw(texts):
+    return {u: bytes.fromhex(text) for u, text in texts.items()}
+
+
+def by_name(parts):
+    return [part for u in sorted(parts) for part in (u.encode(), parts[u])]
+
+
+def verify_secagg_run(file):
+    """A whole round: what each party signs, seals, adds, lists, reveals and remembers, from what each drew."""
+    v = load(file)
+    roster, t, there = v["roster"], v["threshold"], sorted(v["vectors"])
+    signers = {
+        u: eddsa.new(ECC.construct(curve="Ed25519", seed=seed), "rfc8032") for u, seed in raw(v["nodes"]).items()
+    }
+    c, s, b, model, rows = raw(v["c"]), raw(v["s"]), raw(v["b"]), bytes.fromhex(v["model"]), bytes.fromhex(v["rows"])
+    C, S = ({u: x25519(key, 9) for u, key in keys.items()} for keys in (c, s))
+    lane, fraction, summands = (v["lanes"][name] for name in ("lane", "fraction", "summands"))
+    size = len(v["total"])
+
+    # 1. Terms and adverts.
+    terms = frame(v["run"].encode(), f"({t or 0}, {v['colluders']})".encode(), *(u.encode() for u in roster))
+    attempt = frame(terms, str(v["attempt"]).encode())
+    signed = {u: signers[u].sign(frame(b"accord secagg advert 1", attempt, u.encode(), C[u])) for u in roster}
+    assert v["adverts"] == {u: {"public": C[u].hex(), "signature": signed[u].hex()} for u in roster}
+    layout = f"({v['round']}, Lanes(lane={lane}, fraction={fraction}, summands={summands}), {size})"
+    lasting = sha(terms, model, rows, layout.encode())
+    context = sha(attempt, lasting, sha(*(signed[u] for u in roster), *(C[u] for u in roster)))
+
+    # 2. Offers: each share is a value of the polynomial at the receiver's place, sealed for it alone.
+    shares = {}
+    if t is None:
+        assert (s, v["offers"], v["polynomials"]) == (c, {}, {u: [] for u in roster})
+    else:
+        shares = verify_offers(v, signers, c, C, s, S, b, context)
+        context = sha(context, *by_name(S))
+
+    # 3. Masked vectors: all that made an offer count, who dropped after it too.
+    bound, per = 2 ** (lane - (summands - 1).bit_length() - 1), 64 // lane
+    width, vectors = -(-size // per), raw(v["vectors"])
+    packed = {}
+    for u in there:
+        words = [0] * (width + 1)
+        for i, x in enumerate(v["values"][u]):
+            words[i % width] += (round(x * 2**fraction) + bound) << (lane * (i // width))
+        packed[u] = little(words)
+        pads = [(1 if w < u else -1, keystream(pair_seed(s[u], s[w], context), width + 1)) for w in roster if w != u]
+        pads.append((1, keystream(b[u], width + 1)))
+        assert vectors[u] == little([word + sum(sign * pad[i] for sign, pad in pads) for i, word in enumerate(words)])
+
+    # 4. The list, what opens the sum, and what is remembered for later attempts.
+    listed = sha(context, *by_name({u: hashlib.sha256(y).digest() for u, y in vectors.items()}))
+    for u in there:
+        signature = signers[u].sign(frame(b"accord secagg consent 1", u.encode(), listed))
+        assert v["consents"][u] == {"listed": listed.hex(), "signature": signature.hex()}
+        assert v["reveals"][u] == {
+            "seed": b[u].hex() if t is None else "",
+            "self_shares": {} if t is None else {w: shares[w, u][34:].hex() for w in there},
+            "key_shares": {} if t is None else {w: shares[w, u][:34].hex() for w in roster if w not in there},
+        }
+        kept = raw(v["kept"][u])
+        assert kept.pop(place(v, ("round", v["round"]))) == sha(lasting, hashlib.sha256(packed[u]).digest())
+        assert kept.pop(place(v, ("survivors", v["round"]))) == sha(lasting, *(w.encode() for w in there))
+        claims = [("attempt", i + 1) for i in range(v["attempt"])]
+        claims += [(what, v["attempt"], v["round"]) for what in ("mask", "list")]
+        assert kept.keys() == {place(v, claim) for claim in claims}
+    assert v["total"] == [sum(column) for column in zip(*(v["values"][u] for u in there), strict=True)]
+
+
+def verify_offers(v, signers, c, C, s, S, b, context):
+    """Return (share of s_u, share of b_u) of every u at every w, as bytes."""
+    p, shares = 2**256 + 297, {}
+    for u in v["roster"]:
+        offer, polynomials = v["offers"][u], [hexes(f) for f in v["polynomials"][u]]
+        assert [f[0] for f in polynomials] == [int.from_bytes(secret, "big") for secret in (s[u], b[u])]
+        assert {len(f) for f in polynomials} == {v["threshold"]}
+        signature = signers[u].sign(frame(b"accord secagg offer 1", context, u.encode(), S[u]))
+        assert (offer["context"], offer["public"], offer["signature"]) == (context.hex(), S[u].hex(), signature.hex())
+        assert offer["sealed"].keys() == set(v["roster"]) - {u}
+        for x, w in enumerate(v["roster"], start=1):
+            points = (sum(a * pow(x, i, p) for i, a in enumerate(f)) % p for f in polynomials)
+            shares[u, w] = b"".join(bytes([x]) + y.to_bytes(33, "big") for y in points)
+            if w != u:
+                info = frame(b"accord secagg shares 2", context, S[u], u.encode(), C[u], w.encode(), C[w])
+                aes = AES.new(hkdf(shared_value(c[u], c[w]), info), AES.MODE_GCM, nonce=bytes(12))
+                assert offer["sealed"][w] == b"".join(aes.encrypt_and_digest(shares[u, w])).hex()
+    return shares
+
+
+def little(words):
+    return b"".join((word % 2**64).to_bytes(8, "little") for word in words)
+
+
+def place(v, claim):
+    return "secagg." + sha(v["run"].encode(), repr(claim).encode()).hex()
+
+
 VERIFIERS = {
     "paillier": verify_paillier,
     "blind_rsa": verify_blind_rsa,
     "hashes": verify_hashes,
     "secagg": verify_secagg,
+    "secagg_stop": partial(verify_secagg_run, "secagg_stop"),
+    "secagg_continue": partial(verify_secagg_run, "secagg_continue"),
     "curve": verify_curve,
     "noise": verify_noise,
 }
