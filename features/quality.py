@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from base.errors import ExpectationFailed
+from features.id_forms import PATTERNS
 from features.spec import Column, FeatureSpec, IdRule
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when the library is imported: nothing is reported anywhere
@@ -79,7 +80,9 @@ def _pattern(rule: IdRule) -> str:
     """Return what a normal form looks like; text: no blanks at the ends when the rule strips them."""
     if rule.type == "integer":
         return f"^{re.escape(rule.prefix)}[0-9]{{{max(rule.width, 1)},{rule.max_length}}}$"
-    return r"^\S(.*\S)?$" if rule.strip else r"^.+$"
+    if rule.type == "text":
+        return r"^\S(.*\S)?$" if rule.strip else r"^.+$"
+    return PATTERNS[rule.type]
 
 
 def _order(result: Any) -> tuple[bool, str, str]:

@@ -1,7 +1,8 @@
 """The rules of a feature spec, applied to rows in Arrow: normal forms, types, nulls, bounds, allowed values.
 
-Rule names are `<column>.<kind>` with the kinds of `idnorm` for ids, categories and text (null, form, length, control,
-unstable) and null, type, bounds, values for the rest.
+Rule names are `<column>.<kind>` with the kinds of `idnorm` and `id_forms` for ids, categories and text (null, form,
+length, control, ...) and null, type, bounds, values for the rest. The rules of ids come first, so that every id that is
+null or invalid is counted as such, whatever else its row breaks.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ def schema(spec: FeatureSpec) -> pa.Schema:
 
 
 def judge(rows: pa.RecordBatch, spec: FeatureSpec) -> pa.RecordBatch:
-    """Return typed values, `_row` as it came, and `_reason`: the first rule, in column order, that makes the row leave.
+    """Return typed values, `_row` as it came, and `_reason`: the first rule that makes the row leave.
 
-    `_reason` is null for a good row. A value that a rule turned down is null.
+    First means ids, then the order of columns. `_reason` is null for a good row. A value that a rule turned down is
+    null.
     """
-    values, reasons = [], []
+    values, reasons = [], {}
     for name, column in spec.columns.items():
         value, kind = read(rows.column(name), column)
         values.append(value)
-        reasons.append(_leaves(kind, name, column))
-    return pa.RecordBatch.from_arrays([*values, rows.column(ROW), pc.coalesce(*reasons)], schema=schema(spec))
+        reasons[name] = _leaves(kind, name, column)
+    ids_first = sorted(reasons, key=lambda name: spec.columns[name].type != "id")
+    reason = pc.coalesce(*(reasons[name] for name in ids_first))
+    return pa.RecordBatch.from_arrays([*values, rows.column(ROW), reason], schema=schema(spec))
 
 
 def read(texts: pa.Array, column: Column) -> tuple[pa.Array, pa.Array]:

@@ -19,6 +19,22 @@ from base.yaml_lines import line_of, parse
 NULLS = ("", "null", "nan", "n/a")  # compared without case, after NFKC and strip
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Role = Literal["data_holder", "label_holder", "feature_holder"]
+IdType = Literal["text", "integer", "phone", "email", "national_id", "hashed"]
+NationalId = Literal[
+    "at_vnr", "ch_ahv", "de_idnr", "es_dni", "es_nie", "fi_hetu", "fr_nir", "gb_nhs", "it_codicefiscale", "nl_bsn",
+    "pl_pesel",
+]  # fmt: skip
+Algorithm = Literal["md5", "sha1", "sha256", "sha512", "hmac_sha256"]
+_BELONGS: dict[str, tuple[IdType, ...]] = {
+    "case": ("text", "integer", "email"),
+    "prefix": ("integer",),
+    "width": ("integer",),
+    "max_length": ("text", "integer"),
+    "region": ("phone",),
+    "subaddress": ("email",),
+    "kind": ("national_id",),
+    "algorithm": ("hashed",),
+}
 
 
 class _Strict(BaseModel):
@@ -26,16 +42,42 @@ class _Strict(BaseModel):
 
 
 class IdRule(_Strict):
-    """The normal form of an id or of a category; the digest of a spec, which parties compare, covers it."""
+    """The normal form of an id or of a category; the digest of a spec, which parties compare, covers every field.
 
-    type: Literal["text", "integer"] = "text"  # integer: decimal digits kept as text, never as a number
+    A field stands in the rule of the types named beside it and nowhere else. `features.id_forms` has the forms.
+    """
+
+    type: IdType = "text"  # integer: decimal digits kept as text, never as a number
     nfkc: bool = True  # Unicode compatibility form: full-width digits and letters become plain ones
     strip: bool = True  # white space at both ends
-    case: Literal["keep", "lower", "upper"] = "keep"
+    case: Literal["keep", "lower", "upper"] = (
+        "keep"  # text, integer, email; the domain of an email is lower-case anyway
+    )
     prefix: str = ""  # integer: put in front of the digits; what is read may lack it
     width: Annotated[int, Field(ge=0, le=32)] = 0  # integer: digits, filled with zeros; 0 strips leading zeros
-    max_length: Annotated[int, Field(ge=1, le=256)] = 64  # characters of the normal form
+    max_length: Annotated[int, Field(ge=1, le=256)] = 64  # text, integer: characters of the normal form
+    region: Annotated[str, Field(pattern=r"^([A-Z]{2})?$")] = ""  # phone: ISO 3166 of numbers without country code
+    subaddress: Literal["keep", "strip"] = "keep"  # email: what follows a plus in front of the @
+    kind: NationalId | None = None  # national_id
+    algorithm: Algorithm | None = None  # hashed: what made the digests that the column holds
     nulls: tuple[str, ...] = (*NULLS, "none")  # spellings of a missing value; a null matches nothing
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for name, types in _BELONGS.items():
+            if self.type not in types and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} belongs to {', '.join(types)}")
+        for name in ("region", "kind", "algorithm"):
+            if self.type in _BELONGS[name] and not getattr(self, name):
+                raise ValueError(f"{self.type} needs {name}")
+        if self.type == "email" and self.case == "upper":
+            raise ValueError("case of an email is keep or lower")
+        if self.type == "phone":
+            from phonenumbers import SUPPORTED_REGIONS  # tables of a whole planet: only who has phone numbers pays
+
+            if self.region not in SUPPORTED_REGIONS:
+                raise ValueError("region must be one that has telephone numbers")
+        return self
 
 
 class Column(_Strict):

@@ -9,13 +9,13 @@ from features.idnorm import normal_form, normalise
 from features.spec import IdRule
 
 CUSTOMER = IdRule(type="integer", case="upper", prefix="C", width=7, max_length=12)
-RULES = st.builds(
+COMMON = {"nfkc": st.booleans(), "strip": st.booleans(), "case": st.sampled_from(["keep", "lower", "upper"])}
+RULES = st.builds(IdRule, **COMMON) | st.builds(
     IdRule,
-    type=st.sampled_from(["text", "integer"]),
-    nfkc=st.booleans(),
-    strip=st.booleans(),
-    case=st.sampled_from(["keep", "lower", "upper"]),
+    type=st.just("integer"),
     width=st.integers(0, 12),
+    prefix=st.sampled_from(["", "C", "c-", "\u00df"]),
+    **COMMON,
 )
 
 
@@ -119,6 +119,15 @@ def test_every_character_reaches_a_fixed_point() -> None:
         if unicodedata.category(c) not in ("Cs", "Cn") and normal_form(c, IdRule(case=case))[1] == "unstable"
     ]
     assert unstable == []
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(max_codepoint=127), max_size=12), st.builds(IdRule, **COMMON))
+def test_plain_text_takes_a_short_way_to_the_same_form(text: str, rule: IdRule) -> None:
+    far = normal_form(text + "\u00e9", rule)  # the last character makes it take the long way
+    near = normal_form(text + "e", rule)
+    assert (far[0] and far[0][:-1]) == (near[0] and near[0][:-1])
+    assert far[1] == near[1]
 
 
 @settings(deadline=None)

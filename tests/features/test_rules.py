@@ -66,6 +66,13 @@ def test_a_row_leaves_for_the_first_rule_in_column_order() -> None:
     assert judged["age"].to_pylist() == [1.0, None, None, None, None]
 
 
+def test_ids_are_judged_before_what_stands_in_front_of_them() -> None:
+    who = Column(type="id", rule=IdRule(type="integer"), **OWN)
+    spec = FeatureSpec(name="two", description="", key=("who",), columns={"n": WHOLE, "who": who})
+    judged = judge(batch(n=["x", "x", "1"], who=["1.0", "1", None]), spec)
+    assert judged["_reason"].to_pylist() == ["who.form", "n.type", "who.null"]
+
+
 def test_an_invalid_value_may_be_refused_where_a_null_is_kept() -> None:
     column = Column(type="real", on_null="keep", on_invalid="drop", **OWN)
     spec = FeatureSpec(name="one", description="", key=("n",), columns={"n": WHOLE, "age": column})
