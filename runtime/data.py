@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+import os
 
 import pyarrow as pa
-from pyarrow import csv
 
 from base.errors import DataError
+from runtime.csv_text import read_csv_text
 from runtime.party import DataSet, Home
 
 
 def read_data_set(home: Home, name: str) -> pa.Table:
     """Return the data set `name` with all columns as text; an empty field is null.
 
-    Raises `DataError` for a missing file, another encoding than UTF-8, or rows with another number of fields.
+    Raises `DataError` for a file that is missing, cannot be opened, or is not UTF-8 CSV (`runtime.csv_text`).
     """
     entry = _entry(home, name)
-    path = home.root / entry.path
     where = f"{home.party}, data set {name}"
     try:
-        with path.open("rb") as file:
-            header = file.readline().decode("utf-8-sig").rstrip("\r\n")
-        columns = [column.strip().strip('"') for column in header.split(entry.delimiter)]
-        return csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(column_names=columns, skip_rows=1, use_threads=False),
-            parse_options=csv.ParseOptions(delimiter=entry.delimiter),
-            convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True, null_values=[""]
-            ),
-        )
+        return read_csv_text(home.root / entry.path, entry.delimiter, where)
     except FileNotFoundError:
         raise DataError(
             "the file of a data set is missing", where=where, remedy="see data_sets in party.yaml"
         ) from None
-    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
-        found = "another number of fields in a row" if "columns" in str(error) else "bytes that are not UTF-8"
-        remedy = "store the file as UTF-8 with one header line"
+    except OSError as error:
         raise DataError(
-            "a data set is not clean CSV", expected="UTF-8 CSV", found=found, where=where, remedy=remedy
-        ) from None
+            "the file of a data set cannot be read", expected="a readable file", found=os.strerror(error.errno or 0),
+            where=where, remedy="see data_sets in party.yaml and the rights of the file",
+        ) from None  # fmt: skip
 
 
 def snapshot_digest(home: Home, name: str) -> str:
