@@ -15,6 +15,7 @@ from annotated_types import Ge, Le
 
 from base.errors import ExpectationFailed
 from components.contract import Component, Context, Outputs, Params
+from features.id_entropy import notes
 from features.quality import check
 from features.spec import FeatureSpec
 from features.tables import Clean, clean, id_digest
@@ -40,7 +41,7 @@ def data_holder(ctx: Context, params: ValidateTablesParams) -> Outputs:
         table = found.table.replace_schema_metadata(raw[name].schema.metadata)
         rules = check(table if params.engine == "pandas" else ctx.spark().createDataFrame(table), spec)
         _agreed(ctx, name, table, spec)
-        tables[name], report[name] = table, {**found.document(), "expectations": rules}
+        tables[name], report[name] = table, {**found.document(), "expectations": rules, "notes": notes(spec)}
         # 3. What a person sees.
         ctx.metric(f"{name}.rows", len(table))
         for rule, count in found.dropped.items():

@@ -1,7 +1,7 @@
 """Raw tables made clean, as one Spark job a table, with every row that leaves counted by the rule that it broke.
 
-A row leaves for one reason: the first rule that it breaks, in the order of the spec's columns (`features.rules`). A
-duplicate is looked for among the rows that are otherwise good. No value enters a report or an error.
+A row leaves for one reason: the first rule that it breaks, ids first (`features.rules`). A duplicate is looked for
+among the rows that are otherwise good. No value enters a report or an error.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Window
@@ -49,13 +50,12 @@ def clean(spark: Any, raw: pa.Table, spec: FeatureSpec) -> Clean:
     """
     require_columns(raw, spec)
     judged = _judged(spark, raw, spec).sort_by(ROW)
-    reasons = Counter(judged[REASON].to_pylist())
-    reasons.pop(None, None)
+    reasons = Counter({rule: count for rule, count in _counts(judged[REASON]).items() if rule is not None})
     _refuse(spec, reasons, len(raw))
     table = judged.filter(pc.is_null(judged[REASON])).select(list(spec.columns)).combine_chunks()
     nulls = {name: table[name].null_count for name, column in spec.columns.items() if column.on_null == "keep"}
     ids = [name for name, column in spec.columns.items() if column.type == "id"]
-    distinct = {name: len(table[name].unique()) for name in ids}
+    distinct = {name: pc.count_distinct(table[name]).as_py() for name in ids}
     return Clean(table, len(raw), dict(sorted(reasons.items())), nulls, distinct)
 
 
@@ -65,20 +65,34 @@ def id_digest(ids: pa.ChunkedArray) -> str:
 
 
 def require_columns(raw: pa.Table, spec: FeatureSpec) -> None:
-    """Raise `DataError` unless the table has exactly the columns of its spec, each named once."""
+    """Raise `DataError` unless the table has exactly the columns of its spec, each named once.
+
+    A file without a header has values where names should be: names that are not in the spec are not shown.
+    """
     if sorted(raw.column_names) != sorted(spec.columns):
+        names = Counter(raw.column_names)
+        other = [str(place + 1) for place, name in enumerate(raw.column_names) if name not in spec.columns]
+        found = {
+            "missing": [name for name in spec.columns if name not in names],
+            "twice": [name for name in spec.columns if names[name] > 1],
+            "not in the spec: column": other,
+        }
         raise DataError(
             "a data set does not have the columns of its spec",
             expected=", ".join(sorted(spec.columns)),
-            found=", ".join(sorted(raw.column_names)),
+            found="; ".join(f"{what} {', '.join(which)}" for what, which in found.items() if which),
             where=f"feature spec {spec.name}",
-            remedy="name the columns of the file as in the spec, or correct the spec of the data set in the accord",
+            remedy="begin the file with the names of the columns, as in the spec, or correct the spec in the accord",
         )
+
+
+def _counts(column: pa.ChunkedArray) -> dict[str | None, int]:
+    return {row["values"]: row["counts"] for row in column.value_counts().to_pylist()}
 
 
 def _judged(spark: Any, raw: pa.Table, spec: FeatureSpec) -> pa.Table:
     """Run the job: judge every row, then mark all but the first good row of a key."""
-    numbered = raw.select(list(spec.columns)).append_column(ROW, pa.array(range(len(raw)), pa.int64()))
+    numbered = raw.select(list(spec.columns)).append_column(ROW, pa.array(np.arange(len(raw))))
     columns = ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in schema(spec))
 
     def judge_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

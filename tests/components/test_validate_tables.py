@@ -1,10 +1,13 @@
 import csv
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from base.errors import DataError, ExpectationFailed
+from components.alignment import AlignParams, Ids, join_report
 from demo.data import prepare
 from features.tables import id_digest
 
@@ -48,10 +51,10 @@ def test_what_was_put_in_is_what_is_caught(alone, prepared) -> None:
     assert again["tables"]["people"].schema.metadata[b"spec"] == b"user"
 
 
-def rating_table(specs, users: list[str]) -> pa.Table:
+def rating_table(specs, users: list[str | None]) -> pa.Table:
     table = pa.table(
         {
-            "user_id": users,
+            "user_id": pa.array(users, pa.string()),
             "item_id": ["1"] * len(users),
             "rating": ["3"] * len(users),
             "timestamp": ["880000000"] * len(users),
@@ -72,6 +75,28 @@ def test_too_much_dirt_refuses_the_table_with_counts_and_no_values(alone, specs)
     assert "canary" not in text
     outputs, _ = alone("validate_tables", "north_bank", {"tables": {"ratings": table}}, {"max_dropped": 0.15})
     assert len(outputs["tables"]["ratings"]) == 17
+
+
+def test_the_alignment_reads_what_became_of_the_ids(alone, specs) -> None:
+    users = [*map(str, range(100, 200)), "100", "101", "100.0", "1\x002", "9" * 20, "NULL", None, "x"]
+    tables = {"ratings": rating_table(specs, users)}
+    outputs, metrics = alone("validate_tables", "north_bank", {"tables": tables}, {"max_dropped": 0.2})
+    ctx = SimpleNamespace(party="north_bank", inputs={"report": outputs["report"]})
+    ids = Ids(outputs["tables"]["ratings"]["user_id"], np.arange(100), np.ones(100, np.int32), 1024, None, None)
+    params = AlignParams(tables={"north_bank": "ratings"}, id_column="user_id")
+    report = join_report(ctx, params, ids, None, None)
+    assert report["read"] == len(users)
+    assert report["null"] == 2
+    assert report["invalid"] == {"control": 1, "form": 2, "length": 1}
+    assert outputs["report"]["ratings"]["dropped"]["duplicate"] == 2
+    assert report["read"] == report["null"] + sum(report["invalid"].values()) + 2 + report["distinct"]
+    assert metrics["ratings.dropped.user_id.form"] == 2
+    assert outputs["report"]["ratings"]["distinct"]["user_id"] == 100
+
+
+def test_a_column_of_nulls_is_refused_as_such(alone, specs) -> None:
+    with pytest.raises(ExpectationFailed, match=r"user_id\.null 30"):
+        alone("validate_tables", "north_bank", {"tables": {"ratings": rating_table(specs, [None] * 30)}})
 
 
 def test_what_only_a_whole_table_can_break_stops_at_the_gate(alone, specs) -> None:

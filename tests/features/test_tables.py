@@ -85,6 +85,31 @@ def test_other_columns_are_refused() -> None:
         require_columns(raw(list(ROWS)).append_column("rating", pa.nulls(len(ROWS))), RATINGS)
 
 
+def test_a_file_without_a_header_shows_no_value_where_names_should_be() -> None:
+    values = ["C0sekret7", "7", "rating", "rating"]
+    with pytest.raises(DataError) as caught:
+        require_columns(pa.Table.from_arrays([pa.nulls(1)] * 4, names=values), RATINGS)
+    assert caught.value.found == "missing user_id, item_id, timestamp; twice rating; not in the spec: column 1, 2"
+    assert "sekret" not in str(caught.value)
+
+
+def test_the_same_id_in_every_row_is_one_person(spark: Any) -> None:
+    rows = 100_000
+    table = raw([("C0000012", "7", "4", "880000000")]).take([0] * rows)
+    found = clean(spark, table, RATINGS)
+    assert found.table.to_pylist() == [
+        {"user_id": "C0000012", "item_id": "0007", "rating": 4.0, "timestamp": 880000000}
+    ]
+    assert found.dropped == {"duplicate": rows - 1}
+
+
+def test_bytes_that_only_look_like_ids_are_counted_and_not_kept(spark: Any) -> None:
+    dirty = ["12\x00", "\ufeff12", "x" * 5000, "9" * 2000, "12\n13", "12"]
+    found = clean(spark, raw([(text, "7", "4", "880000000") for text in dirty]), RATINGS)
+    assert found.table["user_id"].to_pylist() == ["C0000012"]
+    assert found.dropped == {"user_id.control": 3, "user_id.form": 1, "user_id.length": 1}
+
+
 def test_the_digest_of_ids_is_of_the_set() -> None:
     assert id_digest(pa.chunked_array([["2", "1"], ["1"]])) == id_digest(pa.chunked_array([["1", "2"]]))
     assert id_digest(pa.chunked_array([["1"]])) != id_digest(pa.chunked_array([["2"]]))
