@@ -12,8 +12,9 @@ in which a party's numbers do not stand exactly once is refused: it is not the s
 
 Adversary: semi-honest, static. The aggregator together with one data_holder reads every party's vector. All
 data_holders but one together read the last one's: it is what their own parts leave of the total. An aggregator that
-deviates (parts left out, repeated, exchanged) gets no total past the check, but for 1 in 2^24 tries. Not protected:
-what the total says; fewer than three parties are refused.
+deviates (parts left out, repeated, exchanged) gets no total past the check, but for 1 in 2^24 tries; it can add numbers
+of its own choosing, as a party can to its part. Not protected: what the total says; fewer than three parties are
+refused.
 
     v_j  vector of party j, any shape, in fixed point of `Lanes`
     r_j  check numbers of party j, in lanes where all others have zeros
@@ -112,7 +113,7 @@ class Summer:
         lasting = [ctx.run, ctx.step, round_number, *self._roster, bound.hex(), repr(lanes), values.size]
         record = bytes.fromhex(digest([*lasting, digest_bytes(np.asarray(values, np.float64).tobytes())]))
         kept = ctx.keys.keep(f"sum.{digest([ctx.run, ctx.step, round_number])}", lambda: record)
-        if round_number in self._rounds or (ctx.attempt > 1 and kept != record):
+        if round_number in self._rounds or kept != record:
             raise StateError(
                 "a second sum of one round would show a party's part", expected="one sum for each round",
                 found=f"round {round_number} again", remedy="start a new run",

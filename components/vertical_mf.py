@@ -6,6 +6,10 @@ score new people later and has learned nothing of the ratings. W = (XᵀX + λI)
 Encrypted least squares on a packed target: Paillier (1999) for sums and integer multiples, ridge regression of the
 label_holder's factors on the columns as in Gantner et al. (2010), "Learning attribute-to-feature mappings", §4.
 
+What hides G and X in the answer (fresh randomness, the mask above the lanes) holds against a label_holder whose modulus
+was made as `SecretKey.generate` makes it. A label_holder that crafts n (a common factor of p − 1 and q − 1, or smooth
+ones) reads columns of G·Xᵀ past both: it is inside its power to deviate, and outside what is claimed here.
+
     P     weak user factors, bias first     (m, k+1)    s    s_u of every aligned person    (m, k+1)
     X, G  features and X(XᵀX + λI)^-1       (m, d)      T    XᵀP, encrypted for good        (d, k+1)
 """
@@ -170,8 +174,8 @@ def _seal(ctx: Context, params: VerticalMfParams, P: np.ndarray) -> tuple[Secret
 def _whole(ctx: Context, table: pa.Table, key: PublicKey, lanes: Lanes, people: int, k: int) -> CiphertextVector:
     """Return the vector of one ciphertext per aligned person, or refuse it."""
     vector = CiphertextVector.from_table(table, key, lanes)
-    expected = (people, k + 1)
-    found = (len(vector.ciphertexts), vector.columns)
+    expected = (people, k + 1, people * (k + 1))
+    found = (len(vector.ciphertexts), vector.columns, vector.length)
     ctx.require(found == expected, "the encrypted factors", expected=expected, found=found)
     return vector
 
@@ -207,6 +211,6 @@ COMPONENT = Component(
         "Semi-honest, static; two parties, so collusion leaves nothing to protect. The label_holder sees s_u, k+1 "
         "numbers about each person's columns to a quantum, as often as the node's count of views allows: they tell "
         "some attributes better than chance. Not protected: the feature_holder knows who is aligned and cannot "
-        "inspect W; the label_holder's key lives as long as the model."
+        "inspect W; the label_holder's key lives as long as the model; a label_holder that crafts its modulus reads more."
     ),
 )

@@ -16,6 +16,7 @@ from base.errors import CryptoError
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, PublicKey, SecretKey
 from crypto.residues import Residues
+from crypto.vector import check_units
 
 _DIGIT_BITS = 4  # phe.EncodedNumber.BASE is 16
 
@@ -64,4 +65,5 @@ def vector_from_phe(
     if any(number.public_key.n != key.n for number in numbers):
         raise CryptoError("phe numbers under another key", expected=key.fingerprint)
     ciphertexts = Residues(key.ciphertext_bytes, (mpz(number.ciphertext()) for number in numbers))
+    check_units(ciphertexts, key)
     return CiphertextVector(lanes, len(numbers), 1, weight, key, ciphertexts)

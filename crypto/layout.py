@@ -52,7 +52,8 @@ class Layout:
         """
         q = self.lanes.unpack(list(packed), self.columns).ravel()
         values, rest = q[: self.length], q[self.length :]
-        beyond = int(np.count_nonzero(np.abs(values) > self.lanes.limit * self.weight)) + int(np.count_nonzero(rest))
+        most = self.lanes.limit * self.weight
+        beyond = int(np.count_nonzero((values > most) | (values < -most))) + int(np.count_nonzero(rest))
         if beyond:
             raise CryptoError("decrypted lanes are out of range", expected="0", found=f"{beyond} of {q.size} lanes")
         exact = values.dtype == np.int64 and not self.lanes.fraction
@@ -70,7 +71,8 @@ class Mask(Secret):
         """Return the values (length,) of the whole residues m + R mod n that the key's holder returned.
 
         `CryptoError` for another number of them, for one outside Z_n, when anything outside the lanes is set once R is
-        off (a changed residue passes with a chance below 2^-`SPARE_BITS`), and for a second use.
+        off, and for a second use. A key holder that returns another residue passes where only lanes changed: it can
+        shift the result, as it can choose what it encrypts.
         """
         R, self._R = self._R, []
         if len(R) != len(residues) or not R or any(x >= self._n for x in residues):

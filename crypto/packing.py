@@ -62,18 +62,21 @@ class Lanes:
 
     def clip(self, values: np.ndarray, name: str = "vector") -> tuple[np.ndarray, int]:
         """Return the values within the range of the lanes, and how many were outside: report it as `saturated`."""
-        _finite(values, name)
-        bound = np.ldexp(float(self.limit), -self.fraction)
-        return np.clip(values, -bound, bound), int(np.count_nonzero(np.abs(values) > bound))
+        _numbers(values, name)
+        largest = self.limit >> max(0, self.value_bits - 54) << max(0, self.value_bits - 54)  # that a float64 holds
+        bound = self.limit if _exact(values, self.fraction) else np.ldexp(float(largest), -self.fraction)
+        outside = (values > bound) | (values < -bound)
+        return np.clip(values, -bound, bound), int(np.count_nonzero(outside))
 
     def quantise(self, values: np.ndarray, name: str = "vector") -> np.ndarray:
         """Return q = round(v·2^f), int64, halves to even; `CryptoError` by name for NaN, infinity, overflow."""
-        _finite(values, name)
-        exact = np.issubdtype(values.dtype, np.integer) and self.fraction == 0
-        scaled = values if exact else np.rint(np.ldexp(values.astype(np.float64), self.fraction))
+        _numbers(values, name)
+        scaled = (
+            values if _exact(values, self.fraction) else np.rint(np.ldexp(values.astype(np.float64), self.fraction))
+        )
         bound = 1 << (self.value_bits - 1)
         # Strict against a power of two, which a float64 holds exactly: at 64 bits the limit itself is not one.
-        outside = int(np.count_nonzero((scaled >= bound) | (scaled <= -bound)))
+        outside = int(np.count_nonzero((scaled >= bound) | (scaled <= -bound) | _rounded(values, self.fraction)))
         if outside:
             raise CryptoError(
                 f"values of {name} do not fit their lanes",
@@ -154,10 +157,19 @@ class Lanes:
         return np.asarray(np.ldexp(high.astype(np.float64), 64) + low.view(np.int64).astype(np.float64))
 
 
-def _finite(values: np.ndarray, name: str) -> None:
-    if not np.isfinite(values).all():
+def _exact(values: np.ndarray, fraction: int) -> bool:
+    return np.issubdtype(values.dtype, np.integer) and fraction == 0
+
+
+def _numbers(values: np.ndarray, name: str) -> None:
+    if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         raise CryptoError(
             f"{name} has NaN or infinity",
             expected="finite numbers",
-            found=f"{np.sum(~np.isfinite(values))} others",
+            found=f"{values.dtype}, {np.count_nonzero(~np.isfinite(values))} others",
         )
+
+
+def _rounded(values: np.ndarray, fraction: int) -> np.ndarray | bool:
+    """Tell which integers a float64 would change on the way to their fixed point."""
+    return bool(fraction) and values.dtype.kind in "iu" and ((values > 2**53) | (values < -(2**53)))

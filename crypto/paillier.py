@@ -4,8 +4,12 @@
     D(c) = L_p(c^(p−1) mod p²)·(−q)^−1 mod p, the same for q, joined by CRT;  L_p(x) = (x − 1)/p
 
 Where z comes from:
-- another party's key: z = h_s^r, h_s = (−x²)^n with an x that the encrypting party draws itself, |r| = |n|/2. Rests on
-  DCRA and on the pseudorandomness of half-length exponents; needs p ≡ q ≡ 3 (mod 4).
+- another party's key: z = h_s^r·y^bn, h_s = (−x²)^n with an x that the encrypting party draws itself, |r| = |n|/2, and
+  for a random bit b a y of Jacobi symbol −1: h_s alone would leave that symbol, which everybody computes without a key.
+  Rests on DCRA and on the pseudorandomness of half-length exponents; needs p ≡ q ≡ 3 (mod 4). Where the reader is the
+  key's holder, who knows p and q, it rests on discrete logarithms modulo p and q instead: on a key that was made
+  honestly. NOT proven here: with a crafted n (a common factor of p − 1 and q − 1, or smooth ones) its maker reads what
+  `rerandomise` and `mask_above` hide.
 - one's own key: z by CRT from generators of the n-th residues modulo p² and q² with uniform exponents: exactly
   uniform, no further assumption.
 - a key without p ≡ q ≡ 3 (mod 4) (imported): z = r^n, as in the paper of 1999, and slow.
@@ -36,7 +40,7 @@ from crypto.half import Half
 from crypto.layout import signed
 from crypto.packing import Lanes
 from crypto.pool import Pool
-from crypto.primes import COFACTOR_BYTES, generate_prime, is_prime, known_factors, random_unit
+from crypto.primes import COFACTOR_BYTES, SMALL_PRIMES, generate_prime, is_prime, known_factors, random_unit
 from crypto.residues import Residues
 from crypto.secret import Secret
 from crypto.vector import CiphertextVector, total
@@ -79,6 +83,8 @@ class _Encrypts(ABC):
 
     def encrypt_rows(self, rows: np.ndarray, lanes: Lanes, name: str = "rows") -> CiphertextVector:
         """Encrypt a matrix (m, k), one ciphertext a row."""
+        if rows.ndim != 2 or rows.shape[1] < 1:
+            raise CryptoError(f"{name} is not a matrix", expected="(m, k), k from 1", found=rows.shape)
         return self._encrypt(rows, lanes, rows.shape[1], name)
 
     def _encrypt(self, values: np.ndarray, lanes: Lanes, columns: int, name: str) -> CiphertextVector:
@@ -96,8 +102,12 @@ class PublicKey(_Encrypts):
         self.nn = self.n * self.n
         self.bits = int(self.n.bit_length())
         self.djn = djn
-        if self.bits not in BITS or self.n % 2 == 0 or (djn and self.n % 4 != 1) or is_prime(self.n):
-            raise CryptoError("a Paillier modulus is not usable", expected=f"{BITS} bits, n = 1 mod 4", found=self.bits)
+        shaped = self.bits in BITS and gmpy2.gcd(self.n, SMALL_PRIMES) == 1 and not gmpy2.is_power(self.n)
+        if not shaped or (djn and self.n % 4 != 1) or is_prime(self.n):
+            raise CryptoError(
+                "a Paillier modulus is not usable", expected=f"{BITS} bits, n = 1 mod 4, no small factor, no power",
+                found=self.bits,
+            )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PublicKey) and (self.n, self.djn) == (other.n, other.djn)
@@ -136,7 +146,16 @@ class PublicKey(_Encrypts):
     def _obfuscators(self, count: int) -> list[mpz]:
         if not self.djn:
             return [gmpy2.powmod(random_unit(self.n), self.n, self.nn) for _ in range(count)]
-        return [self._table.power(secrets.token_bytes(self.bits // 16)) for _ in range(count)]
+        powers = (self._table.power(secrets.token_bytes(self.bits // 16)) for _ in range(count))
+        return [h * self._turn % self.nn if secrets.randbits(1) else h for h in powers]
+
+    @cached_property
+    def _turn(self) -> mpz:
+        """Return y^n for a y of Jacobi symbol −1; powers of h have +1 and would leave the symbol of what they blind."""
+        y = random_unit(self.n)
+        while gmpy2.jacobi(y, self.n) != -1:
+            y = random_unit(self.n)
+        return gmpy2.powmod(y, self.n, self.nn)
 
     @cached_property
     def _table(self) -> FixedBase:
@@ -202,15 +221,25 @@ class SecretKey(_Encrypts, Secret):
         refuses. With `masked` the bits above the lanes are a mask (`CiphertextVector.mask_above`) and cut off.
         """
         lanes = vector.lanes
-        residues = self.residues(vector, threads)
+        residues = self._plaintexts(vector, threads)
         packed = (lanes.reduce(m, vector.columns) for m in residues) if masked else signed(residues, self.public.n)
         return vector.read(packed)
 
     def residues(self, vector: CiphertextVector, threads: int = 1) -> Residues:
-        """Return the whole plaintexts in Z_n: what goes back to whoever masked them (`CiphertextVector.mask`)."""
+        """Return the whole plaintexts in Z_n: what goes back to whoever masked them (`CiphertextVector.mask`).
+
+        Computed twice, under fresh blinding: whoever knows the plaintext would factor n by one that a fault of the
+        machine spoilt in one half (Boneh, DeMillo and Lipton 1997). `CryptoError` when the two differ.
+        """
+        found, again = (self._plaintexts(vector, threads) for _ in range(2))
+        if found != again:
+            raise CryptoError("a decryption came out wrong and was kept back", remedy="check this machine")
+        return Residues(self.public.bits // 8, found)
+
+    def _plaintexts(self, vector: CiphertextVector, threads: int) -> list[mpz]:
         if vector.key != self.public:
             raise CryptoError("ciphertexts under another key", expected=self.public.fingerprint)
-        return Residues(self.public.bits // 8, self.decrypt_packed(vector.ciphertexts, threads))
+        return self.decrypt_packed(vector.ciphertexts, threads)
 
     def decrypt_rows(self, vector: CiphertextVector, threads: int = 1, *, masked: bool = False) -> np.ndarray:
         """Return `decrypt` as a matrix (ciphertexts, columns)."""

@@ -6,6 +6,7 @@ empty one, so none is ever used twice.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -23,12 +24,15 @@ class Pool(Secret):
         """Take the function that makes `count` fresh n-th residues modulo n²."""
         self._make = make
         self._ready: deque[mpz] = deque()
+        self._process = os.getpid()
 
     def __len__(self) -> int:
         return len(self._ready)
 
     def take(self, count: int) -> list[mpz]:
         """Return `count` fresh obfuscators, ready ones first."""
+        if self._process != os.getpid():  # a fork has a copy of what its parent uses
+            self._ready, self._process = deque(), os.getpid()
         found: list[mpz] = []
         while self._ready and len(found) < count:
             found.append(self._ready.popleft())

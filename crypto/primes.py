@@ -13,6 +13,7 @@ from gmpy2 import mpz
 
 COFACTOR_BITS = 256
 COFACTOR_BYTES = 33  # s is below 2^257
+SMALL_PRIMES = gmpy2.primorial(65537)  # the product of all primes up to 65537
 _ROUNDS = 40  # Miller-Rabin rounds after Baillie-PSW
 
 

@@ -6,9 +6,9 @@ refuses another key or another layout instead of reading noise.
 
 An answer to whoever holds the key is made in this order: `compress`, then `mask`, which also makes it new
 (docs/protocols.md, section 2). What a change on the way does: other bits give a plaintext that is uniform modulo n, and
-bits outside the lanes are then set, but for 1 in 2^`SPARE_BITS`; a ciphertext multiplied by another of the same key is
-a valid sum and NOT noticed here. Integrity is the digest of the message (`transport.ledger`) and, for sums, the check
-lanes of `components.secure_sum`.
+bits outside the lanes are then set, but for 1 in 2^(`SPARE_BITS` − 1); a ciphertext multiplied by another of the same
+key is a valid sum and NOT noticed. Integrity is the digest of the message (`transport.ledger`); the check lanes of
+`components.secure_sum` show that every part is in a sum once, not that nothing was added.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class CiphertextVector(Layout):
 
     key: PublicKey
     ciphertexts: Residues
+    joined: bool = False  # several rows in a ciphertext, by `compress`
 
     def __post_init__(self) -> None:
         """Refuse shapes that do not fit together and weights that the lanes cannot hold."""
@@ -84,6 +85,8 @@ class CiphertextVector(Layout):
         """Return the same values in as few ciphertexts as hold them: fewer to send, fewer to decrypt.
 
         Rows of one column may move to a shorter `lane` that their weight still fits; nothing can be added afterwards.
+        What a row holds above its lanes moves into its neighbour's: for ciphertexts of a party that may have filled
+        more lanes than it declared, `mask` afterwards hides all of it from a key holder, and `mask_above` refuses.
         """
         lanes = self.lanes if lane is None else Lanes(lane, self.lanes.fraction)
         if lane is not None and (self.columns > 1 or self.lanes.limit * self.weight > lanes.limit):
@@ -95,7 +98,7 @@ class CiphertextVector(Layout):
         shift, c = mpz(1) << (lanes.lane * self.columns), self.ciphertexts
         joined = (_shifted(c[i : i + rows], shift, self.key.nn) for i in range(0, len(c), rows))
         weight = self.weight if lane is None else 1
-        return self.holding(joined, lanes=lanes, columns=rows * self.columns, weight=weight)
+        return self.holding(joined, lanes=lanes, columns=rows * self.columns, weight=weight, joined=True)
 
     def mask(self) -> tuple[CiphertextVector, Mask]:
         """Return [[m + R]], R uniform in Z_n for each ciphertext and new, made new; and the mask, which stays here.
@@ -108,15 +111,17 @@ class CiphertextVector(Layout):
         return masked, Mask(self, n, R)
 
     def add_plain(self, integers: np.ndarray, bits: int) -> CiphertextVector:
-        """Add integers (length,) or (rows, columns), int64, |x| < 2^bits, in units of 2^−fraction, one to each lane."""
-        if integers.size != self.length or np.any(np.abs(integers) >= 1 << bits):
+        """Add integers (length,) or (rows, columns), |x| < 2^bits, in units of 2^−fraction, one to each lane."""
+        fits = integers.dtype.kind in "iu" and integers.size == self.length
+        if not fits or np.any(integers >= 1 << bits) or np.any(integers <= -(1 << bits)):
             raise CryptoError(
-                "integers do not fit an encrypted vector", expected=f"{self.length} below 2^{bits}", found=integers.size
-            )
+                "integers do not fit an encrypted vector", expected=f"{self.length} integers below 2^{bits}",
+                found=f"{integers.size}, {integers.dtype}",
+            )  # fmt: skip
         n, nn = self.key.n, self.key.nn
         packed = self.lanes.pack(integers.astype(np.int64), self.columns)
         added = backend.multiply(self.ciphertexts, (1 + m % n * n for m in packed), nn)
-        weight = self.weight + max(1, (1 << bits) >> (self.lanes.value_bits - 1))
+        weight = self.weight - (1 - (1 << bits)) // self.lanes.limit  # rounded up
         return self.holding(added, weight=weight)
 
     def mask_above(self, secret: bytes) -> CiphertextVector:
@@ -126,6 +131,8 @@ class CiphertextVector(Layout):
         the same answer is given again: two masks of one plaintext tell more than one). Lanes in ±2^(lane−1) stay exact
         and never wrap modulo n. Read it by `decrypt(..., masked=True)`.
         """
+        if self.joined:
+            raise CryptoError("rows side by side have no room of their own above their lanes", remedy="use mask")
         shift = self.lanes.lane * self.columns
         n, nn, choices = self.key.n, self.key.nn, (self.key.n >> shift) - 1
         length = self.key.bits // 8 + 16  # 2^-128 from uniform
@@ -160,7 +167,7 @@ class CiphertextVector(Layout):
         if lanes not in (None, found):
             raise CryptoError("ciphertexts in another layout", expected=lanes, found=found)
         ciphertexts = Residues.from_arrow(table.column("c"), key.ciphertext_bytes)
-        _check(ciphertexts, key)
+        check_units(ciphertexts, key)
         return cls(found, length, columns, weight, key, ciphertexts)
 
 
@@ -189,7 +196,10 @@ def _shifted(rows: Sequence[mpz], shift: mpz, nn: mpz) -> mpz:
 
 
 def _metadata(table: pa.Table) -> dict[str, str]:
-    found = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+    try:
+        found = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+    except UnicodeDecodeError:
+        found = {}
     if set(found) != set(METADATA) or table.column_names != ["c"]:
         raise CryptoError("a table is not an encrypted vector", expected=f"column c, {', '.join(METADATA)}")
     return found
@@ -202,7 +212,7 @@ def _number(meta: dict[str, str], name: str) -> int:
     return int(text)
 
 
-def _check(ciphertexts: Sequence[mpz], key: PublicKey) -> None:
+def check_units(ciphertexts: Sequence[mpz], key: PublicKey) -> None:
     """Refuse what is not in Z*_{n²}: one gcd of a product, blinded by nothing since n is public."""
     if not all(1 <= c < key.nn for c in ciphertexts):
         raise CryptoError("a ciphertext is out of range", expected="1 <= c < n²")

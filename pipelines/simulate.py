@@ -6,6 +6,7 @@ The parties' secrets come from their home directories, so a simulation ends with
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -30,8 +31,6 @@ from transport.door import Door
 from transport.ledger import Ledger, MemoryLedgerStore
 from transport.memory import MemoryExchange, MemoryInbox
 
-RUN = "simulation"
-
 
 class Exchange(Protocol):
     """Joins the doors of the parties: in memory by default; a test joins them over mutual TLS."""
@@ -55,6 +54,7 @@ class Party:
 class Simulation:
     """What a simulation leaves: outputs by step and party, seconds by step, ledgers, and what was observed."""
 
+    run: str  # new for each simulation: a node's key store remembers the rounds of a run
     parties: Mapping[str, Party]
     outputs: dict[str, dict[str, dict[str, Ref]]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -103,11 +103,13 @@ def simulate(
         parse_params(component(step.component), step.params, f"step {name}")
     run_seed = spec.seed if seed is None else seed
     spark = homes[spec.initiator].conf.spark
+    run = f"simulation-{secrets.token_hex(8)}"
     simulation = Simulation(
+        run,
         _parties(
-            spec, accord, homes, store_root,
+            run, spec, accord, homes, store_root,
             lambda: spark_session.session(spark.master, spark.options), exchange or MemoryExchange(),
-        )
+        ),
     )  # fmt: skip
     for name in spec.steps:
         started = time.monotonic()
@@ -119,6 +121,7 @@ def simulate(
 
 
 def _parties(
+    run: str,
     spec: PipelineSpec,
     accord: SignedAccord,
     homes: Mapping[str, Home],
@@ -126,7 +129,7 @@ def _parties(
     spark: Callable[[], Any],
     exchange: Exchange,
 ) -> dict[str, Party]:
-    guard = plan_guard(RUN, spec)
+    guard = plan_guard(run, spec)
     peers = {party: terms.keys for party, terms in accord.terms.parties.items()}
     found = {}
     for party in spec.parties:
@@ -150,11 +153,11 @@ def _step(
     def one(party: str, role: str) -> dict[str, Ref]:
         at = simulation.parties[party]
         task = StepTask(
-            run=RUN, pipeline=spec.pipeline, step=name, attempt=1, seed=seed, component=step.component,
+            run=simulation.run, pipeline=spec.pipeline, step=name, attempt=1, seed=seed, component=step.component,
             params=step.params, inputs=step.inputs, roles=roles, party=party,
         )  # fmt: skip
         channel = Channel(
-            party, role, roles, RUN, name, 1, part.messages, at.carrier, at.ledger,
+            party, role, roles, simulation.run, name, 1, part.messages, at.carrier, at.ledger,
             deadline_seconds=step.deadline_minutes * 60, cancelled=lambda: stop[0] if stop else None,
         )  # fmt: skip
         points = simulation.metrics.setdefault(name, {}).setdefault(party, [])

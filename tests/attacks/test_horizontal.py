@@ -17,7 +17,7 @@ ITEMS = 1682
 DEFAULT = HorizontalMfParams(rounds=3)
 # One gradient step a round as in FedMF, every row sent, in fine steps: nothing but the sum protects.
 WEAK = DEFAULT.model_copy(
-    update={"min_raters_per_item": 1, "local_epochs": 1, "batch_size": 10**6, "lane": 48, "fraction": 30}
+    update={"min_raters_per_item": 1, "local_epochs": 1, "batch_size": 10**6, "lane": 64, "fraction": 30}
 )
 
 

@@ -41,7 +41,7 @@ def test_no_canary_is_in_a_metric_or_a_ledger(outcome, original, specs):
     for spec, done, _ in outcome.values():
         for party in spec.parties:
             everything = repr(done.metrics).encode() + b"".join(
-                repr(entry).encode() for at in done.parties.values() for entry in at.ledger.store.entries("simulation")
+                repr(entry).encode() for at in done.parties.values() for entry in at.ledger.store.entries(done.run)
             )
             for name, wanted in canaries(original, specs, party).items():
                 assert not any(form in everything for form in unmistakable(wanted)), name

@@ -13,7 +13,6 @@ import pytest
 from base.errors import MessageRefused
 from components.registry import MODULES, catalogue, component, describe
 from pipelines.plan import plan_guard
-from pipelines.simulate import RUN
 from transport.door import admit_by_table
 from transport.message import MessageKey
 from transport.reconcile import reconcile
@@ -53,8 +52,8 @@ def test_outputs_are_declared_and_every_role_has_run(outcome):
 
 def test_ledgers_hold_nothing_but_declared_messages_and_agree(outcome):
     for spec, done, _ in outcome.values():
-        guard = plan_guard(RUN, spec)
-        chains = {party: list(at.ledger.store.entries(RUN)) for party, at in done.parties.items()}
+        guard = plan_guard(done.run, spec)
+        chains = {party: list(at.ledger.store.entries(done.run)) for party, at in done.parties.items()}
         assert sum(map(len, chains.values())) > 0
         for entry in (entry for chain in chains.values() for entry in chain):
             key = entry.statement.key
@@ -71,7 +70,7 @@ def test_what_is_not_declared_is_refused(outcome):
         for step, entry in spec.steps.items():
             part = component(entry.component)
             roles = spec.step_roles(step)
-            key = MessageKey(RUN, step, 1, "ratings", "north_bank", "bureau", 0)
+            key = MessageKey("run", step, 1, "ratings", "north_bank", "bureau", 0)
             with pytest.raises(MessageRefused, match="not declared"):
                 admit_by_table(part.messages, roles, key)
 

@@ -80,7 +80,7 @@ def test_parties_that_hold_different_models_decrypt_nothing(threads):
 def test_a_value_that_does_not_fit_is_refused_before_it_is_sent(threads, bad):
     given = inputs()
     given["south"]["values"] = np.full(150, bad)
-    outcome = threads(PART, ROLES, given, run="sums-6")
+    outcome = threads(PART, ROLES, given, run=f"sums-6-{bad:g}".replace("+", ""))
     assert isinstance(outcome.errors["south"], CryptoError)
     assert outcome.parcels["south"] == []
 

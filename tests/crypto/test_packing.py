@@ -102,3 +102,17 @@ def test_lanes_of_96_bits_come_back_as_the_nearest_floats(values):
     assert found.dtype == np.float64
     for x, y in zip(values, found, strict=True):
         assert abs(int(y) - x) <= abs(x) >> 52  # and exact below 2^52
+
+
+def test_the_widest_values_are_clipped_to_what_fits():
+    for lanes in (Lanes(64), Lanes(96), Lanes(64, 3)):
+        clipped, saturated = lanes.clip(np.array([1e30, -1e30, 0.0]))
+        assert saturated == 2
+        assert abs(int(lanes.quantise(clipped)[0])) <= lanes.limit
+    integers = np.array([2**53 + 1, -(2**53) - 1])
+    assert Lanes(64).clip(integers)[0].tolist() == integers.tolist()
+    assert Lanes(64).quantise(integers).tolist() == integers.tolist()
+    with pytest.raises(CryptoError, match="do not fit"):
+        Lanes(64, 3).quantise(integers)  # a float64 would change them
+    with pytest.raises(CryptoError, match="complex128"):
+        Lanes(32).quantise(np.array([1j]))

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from base.errors import CryptoError
-from crypto.matrix import matvec
-from crypto.packing import Lanes
+from crypto.matrix import matvec, multi_exp
+from crypto.packing import LANE_BITS, Lanes
 from crypto.paillier import PublicKey, SecretKey, total
 from crypto.primes import find_generator, generate_prime, known_factors
 
@@ -43,10 +43,10 @@ def test_a_generator_has_the_full_order():
 
 @st.composite
 def sums(draw):
-    lane, parties = draw(st.sampled_from([8, 10, 16, 24, 32, 64])), draw(st.integers(1, 5))
+    lane, parties = draw(st.sampled_from(LANE_BITS)), draw(st.integers(1, 5))
     lanes = Lanes(lane, 0, parties)
     extreme = st.sampled_from([-lanes.limit, 0, lanes.limit])
-    element = st.one_of(extreme, st.integers(-lanes.limit, lanes.limit))
+    element = st.one_of(extreme, st.integers(-lanes.limit, lanes.limit)).map(lambda x: x if lane < 96 else x >> 12)
     length = draw(st.integers(1, 6))
     rows = st.lists(element, min_size=length, max_size=length)
     return lanes, draw(st.lists(rows, min_size=parties, max_size=parties))
@@ -60,6 +60,17 @@ def test_the_decrypted_sum_is_the_sum_at_the_extremes_too(secret_key, case):
         key.encrypt(np.array(x), lanes) for key, x in zip([secret_key, secret_key.public] * 3, parts, strict=False)
     ]
     assert (secret_key.decrypt(total(vectors)) == np.sum(parts, axis=0)).all()
+
+
+@few
+@given(st.lists(st.tuples(st.integers(-(2**15), 2**15 - 1), st.integers(-127, 127)), min_size=1, max_size=8))
+def test_wide_multiples_and_sums_of_multiples_are_exact_in_lanes_of_96_bits(secret_key, pairs):
+    x, v = np.array(pairs).T
+    rows = secret_key.encrypt_rows(np.stack([v, -v], axis=1), Lanes(96, 0, 2**40))
+    T = matvec(x.astype(np.int16)[:, None], rows)
+    assert (secret_key.decrypt_rows(T) == [[x @ v, -(x @ v)]]).all()
+    s = multi_exp(x.astype(np.int16)[:, None], T)
+    assert (secret_key.decrypt_rows(s) == np.outer(x, [x @ v, -(x @ v)])).all()
 
 
 @few
@@ -107,10 +118,25 @@ def test_floats_come_back_within_the_quantum_and_integers_exactly(secret_key):
     back = secret_key.decrypt(secret_key.encrypt(v, LANES))
     assert back.dtype == np.float64
     assert np.abs(back - v).max() <= 2**-7
-    assert (secret_key.decrypt(secret_key.encrypt(v, LANES), threads=2).shape) == (300,)
+    vector = secret_key.encrypt(v, LANES)
+    assert (secret_key.decrypt(vector, threads=2) == secret_key.decrypt(vector)).all()
     integers = np.arange(-5, 5).reshape(2, 5)
     assert secret_key.decrypt(secret_key.encrypt(integers, Lanes(16))).tolist() == integers.ravel().tolist()
     assert secret_key.decrypt_rows(secret_key.encrypt_rows(integers, Lanes(16))).tolist() == integers.tolist()
+
+
+@pytest.mark.parametrize("bits", [3072, 4096])
+def test_longer_keys_and_the_default(bits):
+    key = SecretKey.generate() if bits == 3072 else SecretKey.generate(bits)
+    assert key.public.bits == bits
+    v = np.array([1.5, -2.0])
+    assert key.decrypt(total([key.encrypt(v, LANES), key.public.encrypt(v, LANES)])).tolist() == [3.0, -4.0]
+
+
+def test_what_is_no_matrix_is_no_rows(secret_key):
+    for rows in (np.ones(3), np.ones((2, 2, 2)), np.ones((2, 0))):
+        with pytest.raises(CryptoError, match="is not a matrix"):
+            secret_key.encrypt_rows(rows, LANES)
 
 
 def test_values_that_do_not_fit_are_refused_before_anything_is_encrypted(secret_key):
@@ -164,8 +190,10 @@ def test_malformed_keys_are_refused(secret_key):
             SecretKey.from_bytes(data)
     with pytest.raises(CryptoError):
         SecretKey.generate(1024)
-    with pytest.raises(CryptoError):
-        PublicKey(3 * (1 << 2046) + 3)
+    p = next(half.p for half in secret_key._halves)
+    for n in (3 * (1 << 2046) + 3, p * p):
+        with pytest.raises(CryptoError):
+            PublicKey(n)
 
 
 def test_secret_keys_are_never_shown_pickled_or_copied(secret_key):

@@ -61,3 +61,13 @@ def test_a_pool_is_never_shown_or_pickled(secret_key):
     assert repr(secret_key.pool) == "<Pool, not shown>"
     with pytest.raises(CryptoError, match="neither pickled nor copied"):
         pickle.dumps(secret_key.pool)
+
+
+def test_a_forked_process_starts_with_an_empty_pool(monkeypatch):
+    pool = Pool(lambda count: [0] * count)
+    with pool.filling(3):
+        time.sleep(0.05)
+    assert len(pool) == 3
+    monkeypatch.setattr("crypto.pool.os.getpid", lambda: -1)
+    pool.take(1)
+    assert len(pool) == 0

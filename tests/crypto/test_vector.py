@@ -1,14 +1,15 @@
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from gmpy2 import mpz
+from gmpy2 import jacobi, mpz
 
 from base.errors import CryptoError
-from crypto.layout import draw_mask
-from crypto.packing import Lanes
-from crypto.paillier import CiphertextVector, total
+from crypto.layout import Layout, draw_mask, signed
+from crypto.packing import LANE_BITS, Lanes
+from crypto.paillier import CiphertextVector, PublicKey, total
 from crypto.residues import Residues
 from crypto.vector import METADATA
 
@@ -21,7 +22,9 @@ def vector(secret_key):
 
 
 def changed(table, **meta):
-    return table.replace_schema_metadata(table.schema.metadata | {k.encode(): str(v) for k, v in meta.items()})
+    return table.replace_schema_metadata(
+        table.schema.metadata | {k.encode(): v if isinstance(v, bytes) else str(v) for k, v in meta.items()}
+    )
 
 
 def with_ciphertext(table, number, width=512):
@@ -68,6 +71,7 @@ def test_another_key_or_layout_is_refused(vector, secret_key, other_key):
         {"lane": "1e9"},
         {"weight": "9" * 31},
         {"extra": 1},
+        {"length": b"\xff"},
     ],
 )
 def test_metadata_that_do_not_fit_are_refused(vector, secret_key, meta):
@@ -120,14 +124,17 @@ def test_plain_numbers_are_added_lane_by_lane_and_charged(vector, secret_key):
     added = vector.add_plain(noise, bits=3)
     assert added.weight == 2
     assert (secret_key.decrypt(added) * 16 == np.arange(300) + noise).all()
-    wide = vector.add_plain(noise << 10, bits=14)  # 2^14 is two summands of 14 bits, sign included
-    assert wide.weight == 3
+    wide = vector.add_plain(noise << 10, bits=13)  # below 2^13: one summand of 14 bits, sign included
+    assert wide.weight == 2
     with pytest.raises(CryptoError, match="too many summands"):
-        vector.add_plain(noise, bits=15)
+        vector.add_plain(noise, bits=14)  # 2^14 − 1 is more than two of 2^13 − 1
     with pytest.raises(CryptoError, match="do not fit"):
         vector.add_plain(noise, bits=2)
     with pytest.raises(CryptoError, match="do not fit"):
         vector.add_plain(noise[:-1], bits=3)
+    for wrong in (noise * 1.0, np.full(300, np.iinfo(np.int64).min), np.full(300, np.nan)):
+        with pytest.raises(CryptoError, match="do not fit"):
+            vector.add_plain(wrong, bits=3)
 
 
 def test_rerandomised_vectors_decrypt_alike_and_look_different(vector, secret_key):
@@ -194,6 +201,12 @@ def test_compressed_rows_hold_the_same_values_in_fewer_ciphertexts(secret_key, l
     assert (secret_key.decrypt(short) == 2 * P.ravel()).all()
 
 
+def test_rows_side_by_side_have_no_mask_of_their_own_above_them(secret_key):
+    rows = secret_key.encrypt_rows(np.ones((4, 1)), Lanes(64, 0, 1))
+    with pytest.raises(CryptoError, match="no room of their own"):
+        rows.compress().mask_above(b"s" * 32)
+
+
 def test_single_columns_move_to_a_shorter_lane_that_their_weight_fits(secret_key):
     P = np.array([[2**13 - 1], [-(2**13) + 1], [5]])
     rows = secret_key.encrypt_rows(P, Lanes(64, 0, 2**50))  # |q| < 2^13, one summand used
@@ -225,6 +238,16 @@ def test_a_masked_answer_is_read_by_whoever_masked_it_and_by_nobody_else(secret_
         other_key.residues(received)
 
 
+def test_a_fault_in_one_half_keeps_a_residue_back(secret_key, monkeypatch):
+    """Whoever knows m would have p from it: gcd(x' − x, n)."""
+    vector, half, faults = secret_key.encrypt(np.ones(1), LANES), type(secret_key._halves[0]), [1]
+    right = half.decrypt
+    monkeypatch.setattr(half, "decrypt", lambda self, c: [x + faults.pop() if faults else x for x in right(self, c)])
+    with pytest.raises(CryptoError, match="kept back"):
+        secret_key.residues(vector)
+    assert len(secret_key.residues(vector)) == 1
+
+
 def test_residues_that_somebody_changed_leave_the_lanes_once_the_mask_is_off(secret_key):
     n = secret_key.public.n
     asked = secret_key.public.encrypt_rows(np.array([[7.0]]), Lanes(16, 0, 1))
@@ -237,6 +260,33 @@ def test_residues_that_somebody_changed_leave_the_lanes_once_the_mask_is_off(sec
         _, mask = asked.mask()
         with pytest.raises(CryptoError, match="do not belong"):
             mask.unmask(Residues(256, wrong))
+
+
+def test_the_jacobi_symbol_of_an_answer_does_not_follow_the_symbol_of_what_it_was_made_from(secret_key):
+    """J(c mod n) needs no key: an obfuscator of symbol +1 alone would carry one exact bit of every product."""
+    n, zero = secret_key.public.n, Lanes(16, 0, 1)
+    sent = secret_key.encrypt_rows(np.zeros((64, 1)), zero)
+
+    def followed(answer):
+        return sum(jacobi(a, n) == jacobi(b, n) for a, b in zip(sent.ciphertexts, answer.ciphertexts, strict=True))
+
+    assert 12 < followed(sent.rerandomise()) < 52  # 32 ± 5σ
+    assert 12 < followed(sent.mask()[0]) < 52
+    weak = PublicKey(int(n))
+    weak.__dict__["_turn"] = mpz(1)  # teeth: powers of h = −x² alone
+    assert followed(replace(sent, key=weak).rerandomise()) == 64
+
+
+def test_a_changed_ciphertext_passes_with_the_stated_chance_at_most(secret_key):
+    """Other bits give a uniform plaintext; it passes when it lies in the lanes: 2^(L·c) of n, and at most 2^-15."""
+    n = int(secret_key.public.n)
+    for lane in LANE_BITS:
+        for bits in (2048, 3072, 4096):
+            assert (1 << lane * Lanes(lane).capacity(bits)) * 2**15 <= 1 << (bits - 1)
+    lanes, drawn = Lanes(16, 0, 1), draw_mask(n, 200_000)
+    layout = Layout(lanes, lanes.capacity(2048), lanes.capacity(2048), 1)
+    offset = lanes.offset(layout.columns)
+    assert sum(0 <= m + offset < 1 << 16 * layout.columns for m in signed(drawn, n)) < 25  # 6.1 at 2^-15
 
 
 def test_masked_residues_are_uniform_over_10_to_the_5_draws(secret_key):
