@@ -33,9 +33,10 @@ from typing import Any, Literal
 import numpy as np
 
 from base.errors import ConsentError
-from crypto.noise import LARGEST_SCALE
+from crypto.noise import LARGEST_SCALE, Norm
 
 UNIT = "one person at one party"
+NORMS: Mapping[str, Norm] = {"gaussian": "l2", "laplace": "l1"}  # what bounds the sensitivity of each mechanism
 ORDERS = 1 + np.geomspace(1e-2, 1e6, 600)  # α; the best one is searched among these
 
 
@@ -44,12 +45,14 @@ class Release:
     """One noisy vector of `dimension` values, given out `times` times with fresh noise.
 
     `scale` is σ or t of ONE share in units of the lane; `clip` bounds the norm of one person's contribution in the same
-    units, ‖·‖₂ for gaussian and ‖·‖₁ for laplace, as integers (`noise.clip_rows`: bound·2^fraction).
+    units, as integers (`noise.clip_rows`: bound·2^fraction), and `norm` is what rows were clipped by: "l2" for
+    gaussian, "l1" for laplace.
     """
 
     mechanism: Literal["gaussian", "laplace"]
     scale: int
     clip: float | None
+    norm: Norm
     dimension: int
     shares: int = 1
     times: int = 1
@@ -61,10 +64,15 @@ class Release:
                 "no ε without a clipping bound", expected="a finite bound on one person's contribution",
                 found="none" if self.clip is None else "not positive and finite", remedy="clip rows, state the bound",
             )  # fmt: skip
+        if self.norm != NORMS.get(self.mechanism, self.norm):
+            raise ConsentError(
+                "a clipping bound of another norm than the noise needs", found=f"{self.mechanism}, {self.norm}",
+                expected="l2 for gaussian, l1 for laplace", remedy="clip rows by that norm: ‖·‖₁ may be √d times ‖·‖₂",
+            )  # fmt: skip
         numbers = (self.scale, self.dimension, self.shares, self.times)
         if (
-            self.mechanism not in ("gaussian", "laplace")
-            or not all(isinstance(number, int) and number >= 1 for number in numbers)
+            self.mechanism not in NORMS
+            or not all(type(number) is int and number >= 1 for number in numbers)
             or (self.mechanism == "laplace" and self.shares != 1)
         ):
             raise ConsentError(
@@ -136,7 +144,12 @@ class Budget:
         return epsilon(self.releases, self.delta)
 
     def charge(self, *releases: Release) -> Budget:
-        """Return the budget with `releases` added; `ConsentError` when ε would be exceeded: nothing may leave then."""
+        """Return the budget with `releases` added; `ConsentError` when ε would be exceeded: nothing may leave then.
+
+        There is no lock here. Of two that charge one stored budget at a time, the later to store would erase what the
+        other spent: the store must replace the budget only while it still is the one that was charged (compare and
+        swap), else read it and charge again.
+        """
         charged = replace(self, releases=(*self.releases, *releases))
         after = charged.spent()
         if not after <= self.epsilon:

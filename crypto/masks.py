@@ -2,13 +2,17 @@
 
 A seed of 32 bytes becomes a pad by AES-256 in counter mode (NIST SP 800-38A, §6.5) from counter 0: Bonawitz et al.
 2017, §3.3, "PRG". ASSUMPTION: AES-256 is a pseudorandom permutation; a seed serves one pad (the caller's promise). The
-seed of two parties comes from X25519 and HKDF-SHA-256 (`agreement`). ASSUMPTION: the Diffie-Hellman oracle assumption
-on Curve25519, which DDH and HKDF as a random oracle give.
+seed of two parties comes from X25519 and HKDF-SHA-256 (`agreement`) over both public keys as they were sent. RFC 7748,
+section 7: eight keys (P plus a point of small order) and other spellings of them have one Diffie-Hellman value, so who
+copies a's key in another form has, with every party, the value that a has; the bytes make it another seed. ASSUMPTION:
+the Diffie-Hellman oracle assumption on Curve25519, which DDH and HKDF as a random oracle give.
 
 Words are uint64 modulo 2^64 for every lane: 2, 4, 8 lanes of 32, 16, 8 bits, 2 of 24, 6 of 10 (in words of 32 bits no
 lane would do better). A lane holds q + 2^(b−1), so it is never negative and the sum of at most `lanes.summands` never
 reaches its neighbour. Value i stands in word i mod W, lane i div W: lanes are slices of the vector, so no pass over it
-is strided. One more word is zero in every vector: when pads do not cancel it is not, but for 1 in 2^64.
+is strided. One more word is zero in every vector, the check word: when a pad that is not known is left over in a sum it
+is uniform, so it is zero once in 2^64. It says nothing else: whoever adds to a data word changes no other word, and
+what is added has to be noticed by what is signed (`secagg`: each party signs H(y) of all vectors).
 
     q  round(v·2^f), |q| < 2^(b−1), as in `packing.Lanes`
     W  words without the check word: ceil(size / lanes of a word)
@@ -35,8 +39,12 @@ _EXACT = 100  # v·2^f is exact or out of range in float32 up to this f; above i
 
 
 def pair_seed(private: X25519PrivateKey, public: bytes, context: bytes) -> bytes:
-    """Return s_uv, 32 bytes, the same at both ends for one `context`; it tells nothing about other contexts."""
-    return hkdf(x25519(private, public), frame(b"accord secagg pair 1", context))
+    """Return s_uv, 32 bytes, the same at both ends for one `context`; it tells nothing about other contexts.
+
+    `public` as it was sent, byte by byte: another form of the same key gives another seed.
+    """
+    publics = sorted([private.public_key().public_bytes_raw(), public])
+    return hkdf(x25519(private, public), frame(b"accord secagg pair 2", context, *publics))
 
 
 def words_of(lanes: Lanes, size: int) -> int:
@@ -94,8 +102,8 @@ def add_pads(words: np.ndarray, plus: Iterable[bytes], minus: Iterable[bytes]) -
 def unpack(words: np.ndarray, lanes: Lanes, size: int, contributors: int) -> np.ndarray:
     """Return Σ v (size,): float64, or int64 without fraction bits; `CryptoError` when the pads have not cancelled.
 
-    Noticed surely: a set bit outside the lanes, a lane that `contributors` summands cannot give. A foreign pad, with
-    probability 1 − 2^−64, by the check word.
+    Noticed surely: a set bit outside the lanes, a lane that `contributors` summands cannot give. A pad that is left
+    over, with probability 1 − 2^−64, by the check word. Not noticed: what is added to a data word within its lane.
     """
     W, bound = words_of(lanes, size) - 1, 1 << (lanes.value_bits - 1)
     per, q = 64 // lanes.lane, np.zeros(W * (64 // lanes.lane), np.int64)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 import secrets
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -35,6 +36,7 @@ from crypto.secret import Secret
 
 LARGEST_SCALE = 1 << 24  # of σ and t: (|y| − σ)² then fits 63 bits up to |y| = 181σ
 LARGEST_BOUND = 1 << 30  # of a clipped row: the sum of its squares then fits 63 bits
+Norm = Literal["l1", "l2"]
 _SHRINK = 1 - 2.0**-30  # more than what double precision adds to the norm of a row of 2^20 values
 
 
@@ -135,35 +137,42 @@ def share_sigma(sigma: int, parties: int, colluders: int) -> int:
     return math.isqrt((sigma**2 - 1) // honest_shares(parties, colluders)) + 1
 
 
-def clip_rows(X: np.ndarray, bound: float, fraction: int, name: str = "rows") -> tuple[np.ndarray, int]:
-    """Return q (people, d), int64, with ‖q_u‖₂ <= bound·2^fraction for every row, and how many rows were scaled down.
+def clip_rows(X: np.ndarray, bound: float, fraction: int, norm: Norm, name: str = "rows") -> tuple[np.ndarray, int]:
+    """Return q (people, d), int64, with ‖q_u‖ <= bound·2^fraction for every row, and how many rows were scaled down.
 
-    A row is all that one person adds; add the rows AFTER this, then the noise. Rounding to nearest may raise a norm by
-    √d/2 units, and stochastic rounding by √d, which Kairouz, Liu and Steinke (2021), "The distributed discrete Gaussian
-    mechanism", limit by conditional rounding and pay for in the sensitivity. Here a row that rounding lifts over the
-    bound is rounded towards zero, which lifts nothing: the sensitivity stays the bound, and such a row is up to one
-    unit per value too small. `CryptoError` for NaN, infinity, a shape that is not (people, d), or a bound out of range.
+    `norm`: "l2" for Gaussian noise, "l1" for Laplace noise, and `budget.Release` takes the same word. A row within b in
+    ‖·‖₂ has up to √d·b in ‖·‖₁, so Laplace noise after the wrong clipping costs up to √d times the ε that is stated.
+
+    A row is all that one person adds; add the rows AFTER this, then the noise. Rounding to nearest may raise ‖·‖₂ by
+    √d/2 units (‖·‖₁ by d/2), and stochastic rounding by √d, which Kairouz, Liu and Steinke (2021), "The distributed
+    discrete Gaussian mechanism", limit by conditional rounding and pay for in the sensitivity. Here a row that rounding
+    lifts over the bound is rounded towards zero, which lifts nothing: the sensitivity stays the bound, and such a row
+    is up to one unit per value too small. `CryptoError` for NaN, infinity (as float64), a shape that is not
+    (people, d), another norm or a bound out of range.
     """
+    with np.errstate(over="ignore"):  # what a longer float holds and float64 does not becomes infinite
+        X = np.asarray(X, dtype=np.float64)
     limit = Fraction(bound) * Fraction(2) ** fraction if math.isfinite(bound) else Fraction(0)
-    if X.ndim != 2 or not np.isfinite(X).all() or not 1 <= limit <= LARGEST_BOUND:
+    if X.ndim != 2 or not np.isfinite(X).all() or not 1 <= limit <= LARGEST_BOUND or norm not in ("l1", "l2"):
         raise CryptoError(
-            f"{name} cannot be clipped", expected=f"finite (people, d), 1 <= bound·2^fraction <= {LARGEST_BOUND}",
-            found=f"{X.ndim} axes, {np.count_nonzero(~np.isfinite(X))} values not finite, bound {bound:g}",
+            f"{name} cannot be clipped",
+            expected=f"finite (people, d), 1 <= bound·2^fraction <= {LARGEST_BOUND}, norm l1 or l2",
+            found=f"{X.ndim} axes, {np.count_nonzero(~np.isfinite(X))} values not finite, bound {bound:g}, norm {norm}",
         )  # fmt: skip
-    X = X.astype(np.float64)
     peak = np.abs(X).max(axis=1, initial=bound, keepdims=True)
     direction = X / peak  # first, so that no square overflows
-    length = np.sqrt((direction**2).sum(axis=1, keepdims=True))
+    power = 1 if norm == "l1" else 2
+    length = (np.abs(direction) ** power).sum(axis=1, keepdims=True) ** (1 / power)
     outside = length > bound / peak * (1 + 2.0**-40)  # closer ones are left to the comparison of integers
     scaled = np.ldexp(np.where(outside, direction * (bound / np.maximum(length, 1)) * _SHRINK, X), fraction)
     q = np.rint(scaled).astype(np.int64)
-    over = (q**2).sum(axis=1) > math.floor(limit**2)
+    over = (np.abs(q) ** power).sum(axis=1) > math.floor(limit**power)
     q[over] = np.trunc(scaled[over] * _SHRINK).astype(np.int64)
     return q, int(np.count_nonzero(outside))
 
 
 def _check_scale(scale: int) -> None:
-    if not isinstance(scale, int) or not 1 <= scale <= LARGEST_SCALE:
+    if type(scale) is not int or not 1 <= scale <= LARGEST_SCALE:
         raise CryptoError(
             "a scale of noise is out of range", expected=f"a whole number, 1..{LARGEST_SCALE} units", found=scale,
             remedy="choose the lane's fraction bits so that σ is a few units or more",

@@ -6,7 +6,8 @@
 
 A receiver who does not trust n gets a proof that x -> x^e permutes Z_n*: no prime factor of n up to e, and e-th roots
 of 8 hashes, which a modulus without the property has with probability below e^−8 = 2^−128 (Goldberg, Reyzin, Sagga and
-Baldimtsi 2019, theorem 3.3). Assumption: RSA, with H a random oracle.
+Baldimtsi 2019, theorem 3.3). These hashes have a label of their own: no message is signed by the proof. Assumption:
+RSA, with H a random oracle.
 
 Not constant time: gmpy2's powmod sees d. Whoever asks chooses what is signed, so base and exponent are blinded.
 """
@@ -34,6 +35,7 @@ BITS = (2048, 3072, 4096)
 E = 65537
 PROOF_ROOTS = 8
 _SCRYPT = 1 << 15  # memory and time of a guess at a passphrase: 32 MB
+_ENCRYPTED = "-----BEGIN ENCRYPTED PRIVATE KEY-----"
 _SMALL_PRIMES = gmpy2.primorial(E)  # the product of all primes up to e, e included
 
 
@@ -58,7 +60,14 @@ class RsaPublicKey:
 
     def hash(self, message: bytes) -> mpz:
         """Return H(message) in Z_n."""
-        seed = frame(b"accord rsa fdh 1", bytes.fromhex(self.fingerprint), message)
+        return self._expand(b"accord rsa fdh 1", message)
+
+    def challenges(self) -> list[mpz]:
+        """Return the numbers whose e-th roots prove the key."""
+        return [self._expand(b"accord rsa proof 2", b"%d" % i) for i in range(PROOF_ROOTS)]
+
+    def _expand(self, label: bytes, message: bytes) -> mpz:
+        seed = frame(label, bytes.fromhex(self.fingerprint), message)
         width = self.bits // 8 + 16
         blocks = (
             hashlib.sha256(seed + i.to_bytes(4, "big")).digest() for i in range(-(-width // 32))
@@ -68,7 +77,7 @@ class RsaPublicKey:
     def check_proof(self, roots: Sequence[mpz]) -> None:
         """Raise `CryptoError` unless `roots` prove that x -> x^e permutes Z_n*."""
         powers = [gmpy2.powmod(root, E, self.n) for root in roots]
-        if powers != [self.hash(_proof_message(i)) for i in range(PROOF_ROOTS)]:
+        if powers != self.challenges():
             raise CryptoError("an RSA key comes without its proof", expected=f"{PROOF_ROOTS} e-th roots")
 
     def check(self, numbers: Sequence[mpz]) -> None:
@@ -82,8 +91,15 @@ class RsaSecretKey(Secret):
     """The signer's key."""
 
     def __init__(self, p: int, q: int) -> None:
-        """Take the primes."""
+        """Take the primes; `CryptoError` unless they are two primes of equal size that e can serve."""
         p, q = mpz(p), mpz(q)
+        sizes = (int(p.bit_length()), int(q.bit_length()))
+        primes = p != q and all(x > 1 and gmpy2.is_prime(x) and (x - 1) % E for x in (p, q))
+        if sizes[0] != sizes[1] or not primes:
+            raise CryptoError(
+                "numbers that are no primes of an RSA key", found=f"{sizes} bits",
+                expected=f"two primes of equal size, neither of them 1 modulo {E}",
+            )  # fmt: skip
         self.public = RsaPublicKey(p * q)
         self._primes = (p, q)
         self._d = gmpy2.invert(E, gmpy2.lcm(p - 1, q - 1))
@@ -110,6 +126,8 @@ class RsaSecretKey(Secret):
 
     def to_pem(self, passphrase: str) -> str:
         """Return the key for other software: PKCS#8, scrypt and AES-256-CBC (RFC 5958, RFC 8018), by pycryptodome."""
+        if not passphrase:
+            raise CryptoError("an RSA key would leave without a passphrase", expected="one or more characters")
         key = RSA.construct((int(self.public.n), E, int(self._d), *map(int, self._primes)))
         sealed: bytes = key.export_key(
             "PEM", passphrase, 8, "scryptAndAES256-CBC", prot_params={"iteration_count": _SCRYPT}
@@ -118,7 +136,14 @@ class RsaSecretKey(Secret):
 
     @classmethod
     def from_pem(cls, pem: str, passphrase: str) -> RsaSecretKey:
-        """Read a key of other software; `CryptoError` for another passphrase, another e or what is no private key."""
+        """Read an encrypted PKCS#8 key of other software (RFC 7468, section 11).
+
+        `CryptoError` for a key that is not encrypted so, another passphrase, another e, primes of unequal size, or what
+        is no private key.
+        """
+        pem = pem.strip()
+        if not pem.startswith(_ENCRYPTED):
+            raise CryptoError("an RSA key is not encrypted", expected=_ENCRYPTED, remedy="openssl pkcs8 -topk8 -in KEY")
         try:
             key = RSA.import_key(pem, passphrase)
         except (ValueError, IndexError, TypeError) as error:
@@ -129,7 +154,7 @@ class RsaSecretKey(Secret):
 
     def prove(self) -> list[mpz]:
         """Return the e-th roots that `RsaPublicKey.check_proof` asks for."""
-        return self.sign([self.public.hash(_proof_message(i)) for i in range(PROOF_ROOTS)])
+        return self.sign(self.public.challenges())
 
     def sign(self, numbers: Sequence[mpz]) -> list[mpz]:
         """Return number^d for each, checked with e; `CryptoError` and no signature at all when one is wrong."""
@@ -163,7 +188,3 @@ class RsaSecretKey(Secret):
             unmasks.append(unmask)
             mask, unmask = mask**2 % n, unmask**2 % n
         return masks, unmasks
-
-
-def _proof_message(i: int) -> bytes:
-    return b"accord rsa proof 1/%d" % i

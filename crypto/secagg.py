@@ -6,7 +6,7 @@ names of the rounds at the methods below. This file is a party of one attempt; `
     y_u = x_u + PRG(b_u) + Σ_{v<u} PRG(s_uv) − Σ_{v>u} PRG(s_uv)   modulo 2^64, word by word (`masks`)
 
     c_u   X25519 key of the attempt, signed over (run, attempt, roster, t); seals the shares
-    s_u   X25519 key of the pairwise masks; s_uv = HKDF(DH(s_u, s_v), context)
+    s_u   X25519 key of the pairwise masks; s_uv = HKDF(DH(s_u, s_v), context, both keys as sent)
     b_u   seed of the self mask, 32 random bytes, new in every round
     t     threshold; `context`: a digest of run, attempt, round, signed roster, model received, row selection, layout
 
@@ -21,13 +21,16 @@ sum and what follows from it and the colluders' inputs. Active aggregator, where
 models, rows, offers or vectors shown to different parties make masks that do not cancel AND lists that do not verify,
 so no b_u is released; a party signs one list a round, and 2t > n + colluders lets only one list gather t signatures,
 so shares of b_u and of s_u are never both out. It can always make the attempt fail, and the sum it announces is not
-proved. A party can add any vector. Not protected: what the sum says; fewer than three contributors are refused.
+proved. A party can add any vector; a key that it copies from another, in any form, gives other masks and other sealing
+keys (`masks.pair_seed`, `_sealing`). Not protected: what the sum says; fewer than three contributors are refused.
 ASSUMPTIONS: `masks` (AES, Curve25519), unforgeable Ed25519, AES-GCM under a key used once.
 
 A pad never serves twice: every use is claimed in a store (`Keys.keep`) that outlives the process and must not be part
 of what a restored snapshot brings back. A restored party is refused and starts a new attempt, with new keys. A later
-attempt repeats a round only with the same roster, t, model, rows and list of survivors: two sums that differ by one
-party show it. (Who did not sign the first list relies on the t who did: 2t > n + colluders holds across attempts.)
+attempt repeats a round only with the same roster, t, model, rows, list of survivors and OWN VALUES: two sums that
+differ by one party show it, and two over changed values show the change. So the store holds a digest of the values as
+packed: whoever reads the party's store can test guesses of a whole vector. (Who did not sign the first list relies on
+the t who did: 2t > n + colluders holds across attempts.)
 Under `stop`, whoever steals a running party's memory and has what the aggregator saw reads this party's earlier
 vectors of the attempt; a new attempt ends that.
 """
@@ -55,7 +58,9 @@ from crypto.secagg_public import (
     Reveal,
     Terms,
     advert_text,
+    checked_keys,
     consent_text,
+    is_number,
     list_digest,
     offer_text,
     offered_context,
@@ -64,7 +69,7 @@ from crypto.secagg_public import (
 from crypto.secret import Secret
 from crypto.shamir import SHARE_BYTES, Share, share
 
-_NONCE = bytes(12)  # every sealing key is used once: s_u of the round is in it, and new
+_NONCE = bytes(12)  # every sealing key is used once: s_u of the round, new, and the receiver are in it
 
 
 class Keys(Protocol):
@@ -113,12 +118,15 @@ class Party(Secret):
         self._round: _Round | None = None
 
     def meet(self, adverts: Mapping[str, Advert]) -> None:
-        """AdvertiseKeys, end: take everyone's c_v. `PeerForeign` for a signature of another run, attempt or roster."""
+        """AdvertiseKeys, end: take everyone's c_v. `PeerForeign` for a signature of another run, attempt or roster.
+
+        `CryptoError` for a key that no honest party draws; nothing is taken then.
+        """
         if self._adverts or tuple(sorted(adverts)) != self._terms.roster or adverts[self._party] != self.advert:
             raise StateError("not the adverts of this roster", expected=len(self._terms.roster), found=len(adverts))
         for party, advert in adverts.items():
             self._keys.verify(party, advert_text(self._terms, party, advert.public), advert.signature)
-        self._adverts = _distinct({party: adverts[party].public for party in self._terms.roster})
+        self._adverts = checked_keys({party: advert.public for party, advert in adverts.items()})
         self._signed_roster = sha(*(adverts[party].signature for party in self._terms.roster), *self._adverts.values())
 
     def begin(self, number: int, model: bytes, selection: bytes, lanes: Lanes, size: int) -> Offer | None:
@@ -126,8 +134,9 @@ class Party(Secret):
 
         `model` and `selection` are digests (32 bytes) of the model received and of spec and rows.
         """
-        if not self._adverts or lanes.summands < len(self._terms.roster) or len(model) != 32 or len(selection) != 32:
-            raise StateError("a round cannot begin", expected=f"adverts, lanes for {len(self._terms.roster)} summands")
+        n, digests = len(self._terms.roster), len(model) == len(selection) == 32
+        if not (self._adverts and lanes.summands >= n and digests and is_number(number, size)):
+            raise StateError("a round cannot begin", expected=f"adverts, digests, numbers, lanes for {n} summands")
         words_of(lanes, size)
         lasting = sha(self._terms.lasting, model, selection, repr((number, lanes, size)).encode())
         context = sha(self._terms.encoded, lasting, self._signed_roster)
@@ -140,21 +149,24 @@ class Party(Secret):
     def mask(self, values: np.ndarray, offers: Mapping[str, Offer] | None = None, name: str = "vector") -> np.ndarray:
         """MaskedInputCollection: return y_u, uint64. `offers`: of U_2, at least t parties, own one among them.
 
-        `CryptoError` for values outside the lanes, `StateError` for a pad that served before and for a round that an
-        earlier attempt summed over something else, `SpecMismatch` for a peer with another model, rows or layout.
+        `CryptoError` for values outside the lanes and for an offer to leave out (it names the party), `StateError` for
+        a pad that served before and for a round that an earlier attempt summed over something else, `SpecMismatch` for
+        a peer with another model, rows or layout. After a refusal the values or the offers may be mended.
         """
         now = self._at("begun")
         if values.size != now.size or (offers is None) != (self._terms.threshold is None):
             raise StateError("not the vector or the offers of this round", expected=now.size, found=values.size)
         words = pack(values, now.lanes, name)
-        if offers is not None:
-            self._take(now, offers)
-        self._same("round", now.number, now.lasting)
-        self._once("mask", self._terms.attempt, now.number)
+        taken = (now.shares, now.offered, now.context) if offers is None else self._take(now, offers)
+        _, offered, context = taken
         plus, minus = [now.b], list[bytes]()
-        for peer, public in now.offered.items():
+        for peer, public in offered.items():
             if peer != self._party:
-                (plus if peer < self._party else minus).append(pair_seed(now.key, public, now.context))
+                (plus if peer < self._party else minus).append(pair_seed(now.key, public, context))
+        # All that a peer can make fail is behind; claim the pads, then use them.
+        self._same("round", now.number, sha(now.lasting, digest(words)))
+        self._once("mask", self._terms.attempt, now.number)
+        now.shares, now.offered, now.context = taken
         add_pads(words, plus, minus)
         now.y, now.stage = digest(words), "masked"
         return words
@@ -199,15 +211,17 @@ class Party(Secret):
         shares = dict(zip(self._terms.roster, both, strict=True))
         now.shares[self._party] = shares[self._party]
         sealed = {
-            peer: AESGCM(self._sealing(peer, now.context, public, self._party)).encrypt(
+            peer: AESGCM(self._sealing(self._party, peer, now.context, public)).encrypt(
                 _NONCE, s.to_bytes() + b.to_bytes(), None
             )
             for peer, (s, b) in shares.items() if peer != self._party
         }  # fmt: skip
         return Offer(now.context, public, self._keys.sign(offer_text(self._party, now.context, public)), sealed)
 
-    def _take(self, now: _Round, offers: Mapping[str, Offer]) -> None:
-        """Check the offers of U_2, open the shares, and bind the round's context to who is in U_2."""
+    def _take(
+        self, now: _Round, offers: Mapping[str, Offer]
+    ) -> tuple[dict[str, tuple[Share, Share]], dict[str, bytes], bytes]:
+        """Check the offers of U_2 and return the own shares, the keys, and the context bound to who is in U_2."""
         known = set(offers) <= set(self._terms.roster) and self._party in offers
         if not known or len(offers) < max(self._terms.t, MIN_PARTIES):
             raise ConsentError("too few offers for a sum", expected=self._terms.t, found=len(offers))
@@ -220,11 +234,11 @@ class Party(Secret):
                 shares[peer] = self._open(now, peer, offer)
         if offers[self._party].public != now.key.public_key().public_bytes_raw():
             raise StateError("the own offer is not of this round")
-        now.shares, now.offered = shares, _distinct({peer: offers[peer].public for peer in sorted(offers)})
-        now.context = offered_context(now.context, now.offered)
+        offered = checked_keys({peer: offer.public for peer, offer in offers.items()})
+        return shares, offered, offered_context(now.context, offered)
 
     def _open(self, now: _Round, peer: str, offer: Offer) -> tuple[Share, Share]:
-        key = self._sealing(peer, now.context, offer.public, peer)
+        key = self._sealing(peer, self._party, now.context, offer.public)
         try:
             data = AESGCM(key).decrypt(_NONCE, offer.sealed.get(self._party, b""), None)
         except (InvalidTag, ValueError):
@@ -234,9 +248,11 @@ class Party(Secret):
             raise CryptoError("a share is another party's", party=peer, remedy="leave this party out")
         return s, b
 
-    def _sealing(self, peer: str, context: bytes, public: bytes, sender: str) -> bytes:
-        info = frame(b"accord secagg shares 1", context, public, sender.encode())
-        return hkdf(x25519(self._key, self._adverts[peer]), info)
+    def _sealing(self, sender: str, receiver: str, context: bytes, public: bytes) -> bytes:
+        """Return the key of what `sender`, with s_u `public`, seals for `receiver`; one of the two is this party."""
+        ends = (part for party in (sender, receiver) for part in (party.encode(), self._adverts[party]))
+        peer = receiver if sender == self._party else sender
+        return hkdf(x25519(self._key, self._adverts[peer]), frame(b"accord secagg shares 2", context, public, *ends))
 
     def _at(self, stage: str) -> _Round:
         if self._round is None or self._round.stage != stage:
@@ -257,15 +273,9 @@ class Party(Secret):
         if self._keys.keep(self._name(what, number), lambda: record) != record:
             raise StateError(
                 "a second sum of one round over something else would show a party's part",
-                expected="the same roster, survivors, model and rows", found=f"round {number} differs",
+                expected="the same roster, survivors, model, rows and values", found=f"round {number} differs",
                 remedy="start a new run",
             )  # fmt: skip
 
     def _name(self, *what: object) -> str:
         return "secagg." + sha(self._terms.run.encode(), repr(what).encode()).hex()
-
-
-def _distinct(publics: dict[str, bytes]) -> dict[str, bytes]:
-    if len(set(publics.values())) != len(publics):
-        raise CryptoError("two parties show one key", expected=len(publics), found=len(set(publics.values())))
-    return publics

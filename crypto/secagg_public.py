@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from base.errors import ConsentError, CryptoError, SpecMismatch, StateError
 from crypto.agreement import frame
+from crypto.curve import check_points
+from crypto.ladder import WIDTH, as_points
 from crypto.masks import add_pads, digest, pair_seed, unpack, words_of
 from crypto.packing import Lanes
 from crypto.secret import Secret
@@ -41,7 +43,8 @@ class Terms:
         n, least = len(self.roster), MIN_PARTIES if self.threshold is None else MIN_TO_CONTINUE
         if n < least:
             raise ConsentError("a sum of so few parties shows each what the other sent", expected=least, found=n)
-        if list(self.roster) != sorted(set(self.roster)) or self.attempt < 1 or n > 255 or self.colluders < 0:
+        numbers = (self.attempt, self.colluders, self.threshold or 0)
+        if list(self.roster) != sorted(set(self.roster)) or n > 255 or not is_number(*numbers) or self.attempt < 1:
             raise StateError("no terms of an attempt", expected="a sorted roster, attempt 1 or more", found=n)
         if self.threshold is not None and not n + self.colluders < 2 * self.threshold < 2 * n:
             raise ConsentError(
@@ -109,10 +112,10 @@ class Total:
         if (offers is None) != (terms.threshold is None):
             raise StateError("offers belong to `on_dropout: continue`", expected=terms.threshold is not None)
         self._terms, self._lanes, self._size = terms, lanes, size
-        self._offered = {party: offer.public for party, offer in (offers or {}).items()}
         contexts = {offer.context for offer in (offers or {}).values()}
         if len(contexts) > 1:
             raise SpecMismatch("the parties do not agree on what a sum is over", found=f"{len(contexts)} contexts")
+        self._offered = checked_keys({party: offer.public for party, offer in (offers or {}).items()})
         self._context = offered_context(contexts.pop(), self._offered) if contexts else b""
         self._sum = np.zeros(words_of(lanes, size), np.uint64)
         self.survivors: dict[str, bytes] = {}
@@ -153,6 +156,32 @@ class Total:
         seeds = {v: pair_seed(s_u, self._offered[v], self._context) for v in self.survivors}
         # v added the mask when u < v and subtracted it when u > v.
         add_pads(words, (seeds[v] for v in seeds if u > v), (seeds[v] for v in seeds if u < v))
+
+
+def is_number(*numbers: object) -> bool:
+    """Tell whether all are `int` from 0: 1.0, True and NumPy's 1 are written otherwise, and so would be other names."""
+    return all(type(number) is int and number >= 0 for number in numbers)
+
+
+def checked_keys(publics: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the X25519 keys in the order of the parties' names.
+
+    `CryptoError`, naming the party, for what `X25519PrivateKey` never gives: another length, not canonical, of small
+    order, on the twist (an honest key is a multiple of the base point u = 9, which is on the curve); and for one key of
+    two parties. P plus a point of small order passes: `pair_seed` and the sealing keys depend on the bytes.
+    """
+    for party, public in publics.items():
+        try:
+            check_points(as_points(public if len(public) == WIDTH else bytes(WIDTH)))  # zeros are refused
+        except CryptoError:
+            raise CryptoError(
+                "a public key that no honest party draws", party=party,
+                expected=f"{WIDTH} bytes, canonical, on the curve, not of small order",
+                remedy="leave this party out; under `on_dropout: stop` start a new attempt without it",
+            ) from None  # fmt: skip
+    if len(set(publics.values())) != len(publics):
+        raise CryptoError("two parties show one key", expected=len(publics), found=len(set(publics.values())))
+    return {party: publics[party] for party in sorted(publics)}
 
 
 def advert_text(terms: Terms, party: str, public: bytes) -> bytes:

@@ -12,17 +12,17 @@ from scipy.special import logsumexp
 
 from base.errors import ConsentError
 from crypto.budget import ORDERS, UNIT, Budget, Release, calibrate, epsilon
-from crypto.noise import LARGEST_SCALE, share_sigma
+from crypto.noise import LARGEST_SCALE, clip_rows, share_sigma
 
 DELTA = 1e-6
 
 
 def gaussian(scale, **fields):
-    return Release("gaussian", scale, **{"clip": 100.0, "dimension": 10, **fields})
+    return Release("gaussian", scale, **{"clip": 100.0, "norm": "l2", "dimension": 10, **fields})
 
 
 def laplace(scale, **fields):
-    return Release("laplace", scale, **{"clip": 100.0, "dimension": 10, **fields})
+    return Release("laplace", scale, **{"clip": 100.0, "norm": "l1", "dimension": 10, **fields})
 
 
 def analytic(x, delta):
@@ -108,8 +108,8 @@ def test_shares_count_as_their_sum():
 
 releases = st.lists(
     st.builds(
-        Release,
-        st.sampled_from(["gaussian", "laplace"]),
+        lambda make, scale, **fields: make(scale, **fields),
+        st.sampled_from([gaussian, laplace]),
         scale=st.integers(20, 10**5),
         clip=st.floats(1, 500),
         dimension=st.integers(1, 1000),
@@ -175,11 +175,32 @@ def test_no_epsilon_without_a_clipping_bound(clip):
 @pytest.mark.parametrize(
     "fields",
     [{"scale": 0}, {"scale": 1.5}, {"dimension": 0}, {"times": 0}, {"times": -1}, {"shares": 0},
-     {"mechanism": "none"}, {"mechanism": "laplace", "shares": 2}],
+     {"scale": True}, {"times": np.int64(1)}, {"mechanism": "none"},
+     {"mechanism": "laplace", "norm": "l1", "shares": 2}],
 )  # fmt: skip
 def test_what_no_theorem_covers_is_refused(fields):
     with pytest.raises(ConsentError, match="cannot be accounted"):
-        Release(**{"mechanism": "gaussian", "scale": 10, "clip": 1.0, "dimension": 1, **fields})
+        Release(**{"mechanism": "gaussian", "scale": 10, "clip": 1.0, "norm": "l2", "dimension": 1, **fields})
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "norm"), [("laplace", "l2"), ("gaussian", "l1"), ("laplace", ""), ("laplace", 1)]
+)
+def test_a_bound_of_another_norm_than_the_noise_needs_is_refused(mechanism, norm):
+    with pytest.raises(ConsentError, match="another norm") as refusal:
+        Release(mechanism, 10, 1.0, norm, 1)
+    assert refusal.value.expected == "l2 for gaussian, l1 for laplace"
+
+
+def test_rows_clipped_by_the_wrong_norm_spend_more_than_would_be_stated():
+    # All of one person's row counts for Laplace noise: with Δ₁ = √d·Δ₂ the pure ε is √d times the stated one.
+    X, d = np.ones((1, 400)), 400
+    stated = epsilon([laplace(10_000, clip=8.0 * 2**10, dimension=d)], DELTA)
+    row = clip_rows(X, 8.0, 10, "l2")[0]
+    true = epsilon([laplace(10_000, clip=float(np.abs(row).sum()), dimension=d)], DELTA)
+    assert true > 5 * stated
+    row = clip_rows(X, 8.0, 10, "l1")[0]
+    assert epsilon([laplace(10_000, clip=float(np.abs(row).sum()), dimension=d)], DELTA) <= stated
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, math.nan])
@@ -225,6 +246,9 @@ def test_a_budget_survives_as_a_document_and_is_checked_again():
     document = json.loads(json.dumps(budget.to_document()))
     assert Budget.from_document(document) == budget
     assert document["unit"] == "one person at one party"
+    for releases in ([{**document["releases"][1], "norm": "l2"}], [{**document["releases"][0], "norm": "l1"}]):
+        with pytest.raises(ConsentError, match="another norm"):
+            Budget.from_document({**document, "releases": releases})
     document["releases"][0]["clip"] = None
     with pytest.raises(ConsentError, match="without a clipping bound"):
         Budget.from_document(document)

@@ -5,7 +5,7 @@ import runpy
 
 import pytest
 
-NAMES = ("paillier", "blind_rsa", "hashes", "curve", "noise", "secagg")
+NAMES = ("paillier", "blind_rsa", "hashes", "curve", "noise", "secagg", "secagg_stop", "secagg_continue")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,19 @@ def test_the_verifier_notices_a_changed_digit(golden, tmp_path):
             runpy.run_path(str(tmp_path / "verify.py"))["VERIFIERS"][name]()
 
 
+@pytest.mark.parametrize("part", ["adverts", "offers", "vectors", "consents", "reveals"])
+def test_the_verifier_notices_a_changed_digit_in_each_message_of_a_secure_sum(golden, tmp_path, part):
+    (tmp_path / "verify.py").write_text((golden / "verify.py").read_text())
+    document = json.loads((golden / "secagg_continue.json").read_text())
+    (tmp_path / "secagg_continue.json").write_text(json.dumps({**document, part: _other(document[part])}))
+    with pytest.raises(AssertionError):
+        runpy.run_path(str(tmp_path / "verify.py"))["VERIFIERS"]["secagg_continue"]()
+
+
 def _other(value):
+    if isinstance(value, dict):
+        last = list(value)[-1]
+        return {**value, last: _other(value[last])}
     if isinstance(value, list):
         return [_other(value[0]), *value[1:]]
     if isinstance(value, str):

@@ -10,6 +10,7 @@ from scipy.stats import chisquare
 
 from base.errors import CryptoError
 from crypto import masks
+from crypto.agreement import x25519
 from crypto.masks import add_pads, digest, pack, pair_seed, unpack, words_of
 from crypto.packing import Lanes
 
@@ -181,6 +182,28 @@ def test_a_pair_has_one_seed_for_a_context_and_others_for_others():
     others = [pair_seed(a, b.public_key().public_bytes_raw(), b"round 2"),
               pair_seed(a, c.public_key().public_bytes_raw(), b"round 1")]  # fmt: skip
     assert len({seed, *others}) == 3
+
+
+def equivalent(public):
+    """The same key in other bytes: with the top bit, not canonical, and P + (0, 0), which is 1/u."""
+    u, p = int.from_bytes(public, "little"), 2**255 - 19
+    numbers = (u | 1 << 255, pow(u, -1, p), pow(u, -1, p) | 1 << 255)
+    return [number.to_bytes(32, "little") for number in numbers]
+
+
+def test_an_equivalent_key_has_the_same_diffie_hellman_value_and_another_seed():
+    a, b = (X25519PrivateKey.generate() for _ in range(2))
+    public = a.public_key().public_bytes_raw()
+    for copy in equivalent(public):
+        assert x25519(b, copy) == x25519(b, public)
+        assert pair_seed(b, copy, b"round 1") != pair_seed(b, public, b"round 1")
+
+
+def test_the_check_word_says_nothing_of_a_changed_data_word():
+    lanes = Lanes(16, 0, 3)
+    words = pack(np.zeros(6), lanes)
+    words[0] += np.uint64(5)  # sums of masked words change alike; H(y) is what notices it
+    assert unpack(words, lanes, 6, 1).tolist() == [5, 0, 0, 0, 0, 0]
 
 
 def test_wrong_seeds_and_lanes_are_refused():

@@ -184,8 +184,12 @@ def test_what_n_minus_1_minus_c_parties_draw_has_the_wanted_variance():
     assert total.var() == pytest.approx(100**2, rel=0.04)
 
 
-def squares(row):
-    return sum(int(x) ** 2 for x in row)
+POWERS = {"l1": 1, "l2": 2}
+
+
+def size(row, norm="l2"):
+    """‖row‖₁, or the square of ‖row‖₂, in whole numbers."""
+    return sum(abs(int(x)) ** POWERS[norm] for x in row)
 
 
 @given(
@@ -196,30 +200,36 @@ def squares(row):
     ),
     st.floats(0.01, 1e6),
     st.integers(7, 10),
+    st.sampled_from(["l1", "l2"]),
 )
-def test_no_row_is_longer_than_the_bound_whatever_was_rounded(X, bound, fraction):
-    q, clipped = clip_rows(X, bound, fraction)
+def test_no_row_is_longer_than_the_bound_whatever_was_rounded(X, bound, fraction, norm):
+    q, clipped = clip_rows(X, bound, fraction, norm)
     assert q.dtype == np.int64
     assert q.shape == X.shape
     for row, before in zip(q, X, strict=True):
-        assert squares(row) <= (Fraction(bound) * 2**fraction) ** 2
+        assert size(row, norm) <= (Fraction(bound) * 2**fraction) ** POWERS[norm]
         assert all(a == 0 or (a > 0) == (b > 0) for a, b in zip(row, before, strict=True))
     assert 0 <= clipped <= len(X)
 
 
-@given(hnp.arrays(np.int64, (4, 6), elements=st.integers(-(10**6), 10**6)), st.floats(1, LARGEST_BOUND))
-def test_rows_inside_the_bound_do_not_change(X, bound):
-    q, clipped = clip_rows(X, bound, 0)
-    inside = np.array([squares(row) <= Fraction(bound) ** 2 for row in X])
+@given(
+    hnp.arrays(np.int64, (4, 6), elements=st.integers(-(10**6), 10**6)),
+    st.floats(1, LARGEST_BOUND),
+    st.sampled_from(["l1", "l2"]),
+)
+def test_rows_inside_the_bound_do_not_change(X, bound, norm):
+    q, clipped = clip_rows(X, bound, 0, norm)
+    limit = Fraction(bound) ** POWERS[norm]
+    inside = np.array([size(row, norm) <= limit for row in X])
     assert (q[inside] == X[inside]).all()
     # Rows that are a hair outside are left to the comparison of integers and not counted.
     assert clipped <= np.count_nonzero(~inside)
-    far = np.array([squares(row) > Fraction(bound) ** 2 * Fraction(1001, 1000) for row in X])
+    far = np.array([size(row, norm) > limit * Fraction(1001, 1000) for row in X])
     assert clipped >= np.count_nonzero(far)
 
 
 def test_clipping_keeps_the_direction():
-    q, clipped = clip_rows(np.array([[30.0, 40.0], [0.3, 0.4]]), 5.0, 10)
+    q, clipped = clip_rows(np.array([[30.0, 40.0], [0.3, 0.4]]), 5.0, 10, "l2")
     assert q.tolist() == [[3071, 4095], [307, 410]] or q.tolist() == [[3072, 4096], [307, 410]]
     assert clipped == 1
 
@@ -227,19 +237,41 @@ def test_clipping_keeps_the_direction():
 def test_a_row_that_rounding_would_lift_over_the_bound_is_rounded_towards_zero():
     X = np.array([[0.6, 0.6, 0.6, 0.6]])  # norm 1.2; rounded to nearest: 2
     assert np.linalg.norm(np.rint(X)) == 2
-    assert clip_rows(X, 1.5, 0) == (pytest.approx(np.zeros((1, 4))), 0)
+    assert clip_rows(X, 1.5, 0, "l2") == (pytest.approx(np.zeros((1, 4))), 0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_nan_and_infinity_are_refused_by_name(bad):
     with pytest.raises(CryptoError, match="ratings cannot be clipped") as refusal:
-        clip_rows(np.array([[0.0, bad]]), 1.0, 10, "ratings")
+        clip_rows(np.array([[0.0, bad]]), 1.0, 10, "l2", "ratings")
     assert "1 values not finite" in str(refusal.value)
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.nan, np.inf, 1e-9, 1e300])
 def test_a_bound_that_bounds_nothing_is_refused(bound):
     with pytest.raises(CryptoError, match="cannot be clipped"):
-        clip_rows(np.ones((2, 2)), bound, 10)
+        clip_rows(np.ones((2, 2)), bound, 10, "l2")
     with pytest.raises(CryptoError, match="cannot be clipped"):
-        clip_rows(np.ones(2), 1.0, 10)
+        clip_rows(np.ones(2), 1.0, 10, "l2")
+    with pytest.raises(CryptoError, match="cannot be clipped"):
+        clip_rows(np.ones((2, 2)), 1.0, 10, "linf")
+
+
+def test_clipping_by_the_other_norm_would_let_a_row_have_root_d_of_the_bound():
+    d, bound = 400, 8.0
+    X = np.ones((1, d))
+    by_l2, by_l1 = (clip_rows(X, bound, 10, norm)[0] for norm in ("l2", "l1"))
+    assert size(by_l2[0], "l1") > 0.99 * math.sqrt(d) * bound * 2**10
+    assert 0.97 * bound * 2**10 < size(by_l1[0], "l1") <= bound * 2**10
+    assert clip_rows(np.array([[30.0, -10.0]]), 8.0, 2, "l1")[0].tolist() in ([[24, -8]], [[23, -7]])
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_number_that_only_a_longer_float_holds_is_refused(norm):
+    # As float64 it is infinite, and an infinite row became -2^63.
+    huge = np.array([[np.longdouble("1e400"), 0]])
+    if np.isfinite(huge).all():
+        with pytest.raises(CryptoError, match="1 values not finite"):
+            clip_rows(huge, 1.0, 10, norm)
+    fine = np.array([[np.longdouble(3), 4]])
+    assert size(clip_rows(fine, 5.0, 0, norm)[0][0], norm) <= 5.0 ** POWERS[norm]

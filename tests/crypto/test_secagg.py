@@ -1,6 +1,5 @@
 """Secure aggregation between parties in one process, and the attacks that it is there for."""
 
-import os
 import pickle
 
 import numpy as np
@@ -13,12 +12,23 @@ from scipy.stats import chisquare
 
 import crypto.secagg
 from base.errors import ConsentError, CryptoError, PeerForeign, SpecMismatch, StateError
-from crypto.masks import add_pads, digest, pack, pair_seed
+from crypto.agreement import frame, hkdf, x25519
+from crypto.masks import add_pads, digest, pack, pair_seed, unpack
 from crypto.node_keys import NodeKeys
 from crypto.packing import Lanes
 from crypto.secagg import Party
-from crypto.secagg_public import Advert, Consent, Offer, Terms, Total, consent_text, list_digest
-from crypto.shamir import Share, reconstruct, share
+from crypto.secagg_public import (
+    Advert,
+    Consent,
+    Offer,
+    Terms,
+    Total,
+    advert_text,
+    consent_text,
+    list_digest,
+    offer_text,
+)
+from crypto.shamir import SHARE_BYTES, Share, reconstruct, share
 
 NAMES = tuple(f"bank{i}" for i in range(1, 6))
 NODES = {name: NodeKeys.generate() for name in NAMES}
@@ -212,11 +222,11 @@ def test_two_models_give_garbage_even_with_every_seed(attempt):
     words = total._sum.copy()
     add_pads(words, [], [party._round.b for party in attempt.values()])
     with pytest.raises(CryptoError, match="do not cancel"):
-        crypto.secagg_public.unpack(words, LANES, SIZE, 5)
+        unpack(words, LANES, SIZE, 5)
     # The same with one model: the masks cancel, so the above can fail.
     total = masked(attempt, 2)
     add_pads(total._sum, [], [party._round.b for party in attempt.values()])
-    assert (crypto.secagg_public.unpack(total._sum, LANES, SIZE, 5) == summed(NAMES)).all()
+    assert (unpack(total._sum, LANES, SIZE, 5) == summed(NAMES)).all()
 
 
 def test_two_models_stop_an_offer():
@@ -244,13 +254,13 @@ def test_two_rosters_give_garbage_where_signatures_are_not_looked_at():
     # bank1..3 are shown that bank4, bank5 have keys of the aggregator.
     parties = {name: Party(STOP, name, Trusting(name)) for name in NAMES}
     true = {name: party.advert for name, party in parties.items()}
-    fake = {n: a if n < "bank4" else Advert(os.urandom(32), b"") for n, a in true.items()}
+    fake = {n: a if n < "bank4" else Party(STOP, n, Keys(n)).advert for n, a in true.items()}
     for name, party in parties.items():
         party.meet({**(fake if name < "bank4" else true), name: party.advert})
     total = masked(parties)
     add_pads(total._sum, [], [party._round.b for party in parties.values()])
     with pytest.raises(CryptoError, match="do not cancel"):
-        crypto.secagg_public.unpack(total._sum, LANES, SIZE, 5)
+        unpack(total._sum, LANES, SIZE, 5)
 
 
 def test_two_keys_that_a_party_signed_are_noticed_before_a_seed_is_out():
@@ -333,7 +343,7 @@ def test_tampered_offers_are_refused():
     # bank2 seals for bank1 what was meant for bank3.
     two = parties["bank2"]
     wrong = share(bytes(32), 5, 4)[2].to_bytes() * 2
-    key = two._sealing("bank1", one.context, one.public, "bank2")
+    key = two._sealing("bank2", "bank1", one.context, one.public)
     sealed = {**one.sealed, "bank1": AESGCM(key).encrypt(bytes(12), wrong, None)}
     offer = Offer(one.context, one.public, one.signature, sealed)
     with pytest.raises(CryptoError, match="another party's"):
@@ -445,8 +455,14 @@ def test_pads_used_again_after_a_restored_snapshot_show_the_difference_and_are_r
         return (second - first == pack(VALUES["bank2"], LANES) - pack(VALUES["bank1"], LANES)).all()
 
     assert attack(Forgetful)
-    with pytest.raises(StateError, match="use a pad twice"):
+    with pytest.raises(StateError, match="round 1 differs"):
         attack(Keys)
+    one = start()["bank1"]
+    one.begin(1, MODEL, ROWS, LANES, SIZE)
+    twin = copied(one)
+    one.mask(VALUES["bank1"])
+    with pytest.raises(StateError, match="use a pad twice"):
+        twin.mask(VALUES["bank1"])
 
 
 @pytest.mark.parametrize("terms", [STOP, GO_ON])
@@ -505,6 +521,227 @@ def test_a_later_attempt_with_other_survivors_is_refused_since_the_sums_differ_b
     assert (attack(Forgetful, None) == VALUES["bank5"]).all()
     with pytest.raises(StateError, match="round 1 differs"):
         attack(Keys, {name: {} for name in NAMES})
+
+
+def test_a_later_attempt_over_changed_values_is_refused_since_the_sums_differ_by_the_change():
+    change = 3 * np.eye(SIZE)[7]
+
+    def attack(keys, stores):
+        parties = start(STOP, keys, stores)
+        first = opened(parties, masked(parties))
+        again = start(Terms("run-1/fit", 2, NAMES), keys, stores)
+        return opened(again, masked(again, values={**VALUES, "bank1": VALUES["bank1"] + change})) - first
+
+    assert (attack(Forgetful, None) == change).all()
+    with pytest.raises(StateError, match="round 1 differs"):
+        attack(Keys, {name: {} for name in NAMES})
+
+
+@pytest.mark.parametrize("number", [np.int64(1), np.int32(1), np.uint8(1), True, 1.0, "1", -1, None])
+def test_a_round_has_one_name_so_its_number_is_an_int_alone(attempt, number):
+    # Each of these is written in another way: a second sum of round 1, over other values, would be let through.
+    opened(attempt, masked(attempt, 1))
+    with pytest.raises(StateError, match="cannot begin"):
+        masked(attempt, number, values={**VALUES, "bank1": VALUES["bank2"]})
+    with pytest.raises(StateError, match="cannot begin"):
+        attempt["bank1"].begin(2, MODEL, ROWS, LANES, number)
+    with pytest.raises(StateError, match="no terms"):
+        Terms("run-1/fit", number, NAMES)
+
+
+# Keys that no honest party draws, and keys copied in another form
+
+P = 2**255 - 19
+ORDER_8 = (
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+)
+KEY = int.from_bytes(X25519PrivateKey.generate().public_key().public_bytes_raw(), "little")
+BAD_KEYS = {
+    "the identity": bytes(32),
+    "the identity, top bit": (1 << 255).to_bytes(32, "little"),
+    "order 4": (1).to_bytes(32, "little"),
+    "order 4 of the twist": (P - 1).to_bytes(32, "little"),
+    **{f"order 8, {i}": u.to_bytes(32, "little") for i, u in enumerate(ORDER_8)},
+    "p": P.to_bytes(32, "little"),
+    "p + 1": (P + 1).to_bytes(32, "little"),
+    "p + 9, not canonical": (P + 9).to_bytes(32, "little"),
+    "all ones": b"\xff" * 32,
+    "an honest key, top bit": (KEY | 1 << 255).to_bytes(32, "little"),
+    "on the twist": (2).to_bytes(32, "little"),
+    "empty": b"",
+    "short": KEY.to_bytes(32, "little")[:31],
+    "two": KEY.to_bytes(32, "little") + (9).to_bytes(32, "little"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_KEYS.values(), ids=BAD_KEYS)
+@pytest.mark.parametrize("terms", [STOP, GO_ON])
+def test_a_bad_key_of_the_attempt_is_refused_by_name_before_anything_is_taken(terms, bad):
+    parties = {name: Party(terms, name, Keys(name)) for name in NAMES}
+    adverts = {name: party.advert for name, party in parties.items()}
+    wrong = Advert(bad, NODES["bank5"].sign(advert_text(terms, "bank5", bad)))
+    for name in NAMES[:4]:
+        with pytest.raises(CryptoError, match="no honest party draws") as refused:
+            parties[name].meet({**adverts, "bank5": wrong})
+        assert refused.value.party == "bank5"
+    for party in parties.values():
+        party.meet(adverts)
+    assert (opened(parties, masked(parties)) == summed(NAMES)).all()
+
+
+def lying_offer(liar, honest, public):
+    """What `liar` sends with another s_u: signed, and its shares sealed under it."""
+    context, name = honest.context, liar._party
+    shares = zip(NAMES, share(bytes(32), 5, 4), strict=True)
+    sealed = {
+        peer: AESGCM(liar._sealing(name, peer, context, public)).encrypt(bytes(12), one.to_bytes() * 2, None)
+        for peer, one in shares if peer != name
+    }  # fmt: skip
+    return Offer(context, public, NODES[name].sign(offer_text(name, context, public)), sealed)
+
+
+@pytest.mark.parametrize("bad", BAD_KEYS.values(), ids=BAD_KEYS)
+def test_a_bad_key_of_the_round_is_refused_by_name_and_its_party_can_be_left_out(bad):
+    parties, stores = start(GO_ON), {}
+    offers = {n: p.begin(1, MODEL, ROWS, LANES, SIZE) for n, p in parties.items()}
+    lie = {**offers, "bank5": lying_offer(parties["bank5"], offers["bank5"], bad)}
+    for name in NAMES[:4]:
+        stores[name] = dict(parties[name]._keys.store)
+        with pytest.raises(CryptoError, match="no honest party draws") as refused:
+            parties[name].mask(VALUES[name], lie)
+        assert refused.value.party == "bank5"
+        assert parties[name]._keys.store == stores[name]  # nothing of the round was claimed
+    with pytest.raises(CryptoError, match="no honest party draws"):
+        Total(GO_ON, LANES, SIZE, lie)
+    without = {n: offers[n] for n in NAMES[:4]}
+    total = Total(GO_ON, LANES, SIZE, without)
+    for name in without:
+        total.add(name, parties[name].mask(VALUES[name], without))
+    assert (opened(parties, total) == summed(NAMES[:4])).all()
+
+
+def test_one_key_of_two_parties_leaves_the_round_as_it_was():
+    parties = start(GO_ON)
+    offers = {n: p.begin(1, MODEL, ROWS, LANES, SIZE) for n, p in parties.items()}
+    lie = {**offers, "bank5": lying_offer(parties["bank5"], offers["bank5"], offers["bank1"].public)}
+    with pytest.raises(CryptoError, match="one key"):
+        parties["bank1"].mask(VALUES["bank1"], lie)
+    assert parties["bank1"].mask(VALUES["bank1"], offers).size
+
+
+def equivalent(public):
+    """P + (0, 0), which is 1/u: canonical, on the curve, and every clamped scalar gives it the multiple of P."""
+    copy = pow(int.from_bytes(public, "little"), -1, P).to_bytes(32, "little")
+    some = X25519PrivateKey.generate()
+    assert copy != public
+    assert x25519(some, copy) == x25519(some, public)
+    return copy
+
+
+def seed_of_the_value_alone(private, public, context):
+    """The weakened setting: the seed does not depend on the keys' bytes."""
+    return hkdf(x25519(private, public), frame(b"weak", context))
+
+
+def liars_word(survivors, honest, parties):
+    """The lists that the honest sign, and what the liar signs too; returns what the honest reveal."""
+    consents = {n: parties[n].agree(survivors) for n in honest}
+    listed = consents[honest[0]].listed
+    consents["bank5"] = Consent(listed, NODES["bank5"].sign(consent_text("bank5", listed)))
+    return {n: parties[n].reveal(consents) for n in honest}
+
+
+def opens_under_stop():
+    """bank5 copies bank1's key in another form: with it bank1's mask in every vector is undone."""
+    parties = {n: Party(STOP, n, Keys(n)) for n in NAMES}
+    adverts = {n: p.advert for n, p in parties.items()}
+    copy = equivalent(adverts["bank1"].public)
+    adverts["bank5"] = Advert(copy, NODES["bank5"].sign(advert_text(STOP, "bank5", copy)))
+    honest = NAMES[:4]
+    for name in honest:
+        parties[name].meet(adverts)
+        parties[name].begin(1, MODEL, ROWS, LANES, SIZE)
+    y = {n: parties[n].mask(VALUES[n]) for n in honest}
+    reveals = liars_word({**{n: digest(v) for n, v in y.items()}, "bank5": bytes(32)}, honest, parties)
+    # bank1 < bank2..4 < bank5: in what is left of bank2 + bank3 + bank4 the masks with bank1 and bank5 are alike.
+    words = y["bank2"] + y["bank3"] + y["bank4"]
+    add_pads(words, [], [reveals[n].seed for n in honest[1:]])
+    return unpack(words, LANES, SIZE, 3)
+
+
+def opens_going_on():
+    """The same with s_u of the round."""
+    parties = start(GO_ON)
+    offers = {n: p.begin(1, MODEL, ROWS, LANES, SIZE) for n, p in parties.items()}
+    offers["bank5"] = lying_offer(parties["bank5"], offers["bank5"], equivalent(offers["bank1"].public))
+    honest = NAMES[:4]
+    y = {n: parties[n].mask(VALUES[n], offers) for n in honest}
+    reveals = liars_word({**{n: digest(v) for n, v in y.items()}, "bank5": bytes(32)}, honest, parties)
+    words = y["bank2"] + y["bank3"] + y["bank4"]
+    b = [reconstruct([reveals[n].self_shares[u] for n in honest], 4) for u in honest[1:]]
+    add_pads(words, [], b)
+    return unpack(words, LANES, SIZE, 3)
+
+
+@pytest.mark.parametrize("attack", [opens_under_stop, opens_going_on])
+def test_a_copy_of_a_partys_key_in_another_form_opens_nothing(attack, monkeypatch):
+    # A sum without bank1 and bank5; with three parties, or with helpers, it is one party's vector.
+    with pytest.raises(CryptoError, match="do not cancel"):
+        attack()
+    monkeypatch.setattr(crypto.secagg, "pair_seed", seed_of_the_value_alone)
+    assert (attack() == summed(NAMES[1:4])).all()
+
+
+def test_of_three_parties_one_copied_key_opens_the_vector_between_only_where_bytes_do_not_count(monkeypatch):
+    def attack():
+        names = ("bank1", "bank2", "bank5")
+        terms = Terms("run-1/fit", 1, names)
+        parties = {n: Party(terms, n, Keys(n)) for n in names}
+        adverts = {n: p.advert for n, p in parties.items()}
+        copy = equivalent(adverts["bank1"].public)
+        adverts["bank5"] = Advert(copy, NODES["bank5"].sign(advert_text(terms, "bank5", copy)))
+        for name in names[:2]:
+            parties[name].meet(adverts)
+            parties[name].begin(1, MODEL, ROWS, LANES, SIZE)
+        y = {n: parties[n].mask(VALUES[n]) for n in names[:2]}
+        listed = {**{n: digest(v) for n, v in y.items()}, "bank5": bytes(32)}
+        reveals = liars_word(listed, names[:2], parties)
+        words = y["bank2"].copy()
+        add_pads(words, [], [reveals["bank2"].seed])
+        return unpack(words, LANES, SIZE, 1)
+
+    with pytest.raises(CryptoError, match="do not cancel"):
+        attack()
+    monkeypatch.setattr(crypto.secagg, "pair_seed", seed_of_the_value_alone)
+    assert (attack() == VALUES["bank2"]).all()
+
+
+def test_a_copied_key_of_the_attempt_does_not_seal_twice_under_one_key_and_nonce(monkeypatch):
+    def attack():
+        """What bank2 sealed for bank1 and for bank5, who copied c_u of bank1; and what it had to seal."""
+        parties, dealt = {n: Party(GO_ON, n, Keys(n)) for n in NAMES}, []
+        adverts = {n: p.advert for n, p in parties.items()}
+        copy = equivalent(adverts["bank1"].public)
+        adverts["bank5"] = Advert(copy, NODES["bank5"].sign(advert_text(GO_ON, "bank5", copy)))
+        parties["bank2"].meet(adverts)
+        with monkeypatch.context() as patch:
+            patch.setattr(crypto.secagg, "share", lambda *args: dealt.append(share(*args)) or dealt[-1])
+            sealed = parties["bank2"].begin(1, MODEL, ROWS, LANES, SIZE).sealed
+        plain = [b"".join(shares[i].to_bytes() for shares in dealt) for i in (0, 4)]
+        return xor(sealed["bank1"], sealed["bank5"])[: 2 * SHARE_BYTES] == xor(*plain)
+
+    def xor(a, b):
+        return bytes(x ^ y for x, y in zip(a, b, strict=True))
+
+    assert not attack()
+
+    def weak(self, sender, receiver, context, public):
+        peer = receiver if sender == self._party else sender
+        return hkdf(x25519(self._key, self._adverts[peer]), frame(b"weak", context, public, sender.encode()))
+
+    monkeypatch.setattr(Party, "_sealing", weak)
+    assert attack()
 
 
 # Terms and requests at the wrong time

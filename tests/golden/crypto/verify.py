@@ -381,6 +381,7 @@ def verify_secagg_run(file):
         claims = [("attempt", i + 1) for i in range(v["attempt"])]
         claims += [(what, v["attempt"], v["round"]) for what in ("mask", "list")]
         assert kept.keys() == {place(v, claim) for claim in claims}
+        assert {len(token) for token in kept.values()} == {32}
     assert v["total"] == [sum(column) for column in zip(*(v["values"][u] for u in there), strict=True)]
 
 
