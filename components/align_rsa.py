@@ -1,131 +1,178 @@
-"""Align two parties' people by blind RSA signatures: both end with (own row -> aligned index), and no other id.
+"""Align people by blind RSA signatures, two and more parties: each ends with (own row -> aligned index), no other id.
 
-De Cristofaro and Tsudik (2010), fig. 3. The receiver learns the intersection first and tells the sender its side.
-Ids are in normal form already (`validate_tables`; the rule's digest is part of the run plan). The sender's key lives in
-its key store, one for each receiver; its life is the accord's to say.
+De Cristofaro and Tsudik (2010), fig. 3, for one receiver and one or more senders. Signatures serve as long as the
+sender's key lives: a night signs only ids that are new since the last one (`components.signature_cache`), so a later
+night costs what has changed. Batches of `pad_to` ids are what is sent, what is kept and where a killed run goes on.
 
-Adversary: semi-honest, static, two parties. Both learn who is common to both, and each the other's number of ids up to
-`batch`. Within the key's life the receiver sees when a tag appears or vanishes and can test an id that was signed
-against every stored night; so the sender counts its signatures for each receiver, padding included, and stops at
-`max_signatures`. Not protected: a receiver that lies about the result or asks for ids that are not its own.
+*The key's life.* The sender has one key for each receiver, length and `key_period`, a label of the accord. Another
+label makes another key: the old one is destroyed, both sides drop what they kept and sign all ids again. ERASING A
+PERSON ASKS FOR A NEW `key_period`: until then the receiver keeps what tests for that person.
 
-    x, y   ids of receiver and sender, distinct, sorted; row = position        N_x, N_y
-    H, σ   full-domain hash and signature H^d mod n                            tag = SHA-256(domain, run, σ)
+Adversary: semi-honest, static. Over a key's life the receiver can test each id that was signed against the sender's
+tags of every night, those before it was signed and those after it has left the receiver's table, if it stores them: it
+sees when that person comes and goes. It cannot test other ids, and nights do not link for them. So a sender counts the
+signatures for a receiver, padding included: at most `max_signatures`, itself at most a tenth of the possible ids. The
+receiver also learns whom it has in common with EACH sender. Each learns the other's N and number of new ids, up to
+`pad_to`; no new id looks like `pad_to` of them. Senders that collude learn nothing more than each alone; the receiver
+and one sender read that sender's signatures, not another's, since keys differ. Not protected: a receiver that lies
+about the result or asks for ids that are not its own.
+
+    x, y   ids of receiver and sender, distinct, sorted; row = position        N_x, N_y up to `pad_to`
+    H, σ   full-domain hash and signature H^d mod n           digest = SHA-256(σ), tag = SHA-256(domain, run, digest)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping
 
 import numpy as np
-import pyarrow as pa
-from annotated_types import Ge
-from gmpy2 import mpz
 
 from base.errors import CryptoError
-from components.contract import Component, Context, Outputs, Params
-from components.quota import spend
-from components.secure_sum import SEALED
-from crypto.blind_rsa import Blinding, tag
-from crypto.primes import random_unit
-from crypto.rsa import RsaPublicKey, RsaSecretKey
-from transport.message import FIXED_BINARY, Message, Protection, WireSchema
+from components.alignment import (
+    LARGEST_BUCKET,
+    MATCHED,
+    SIZE_MESSAGES,
+    Ids,
+    capacity,
+    common_to_all,
+    exchange_sizes,
+    finish,
+    own_ids,
+    receive_matched,
+    send_matched,
+)
+from components.contract import Component, Context, Outputs
+from components.curve_exchange import Exchange, be_counted, count_common, pass_messages, require_enough
+from components.rsa_batches import BATCHES, NUMBERS, TAGS, AlignRsaParams, Answering, Asking
+from components.signature_quota import require_sparse
+from transport.message import MAX_BYTES, MAX_COUNT, Message, Protection
 
-NUMBERS = WireSchema("rsa_numbers", {"number": FIXED_BINARY})
-TAGS = WireSchema("tags", {"tag": pa.binary(32)})
+ANY_SIZE = 1 << 62  # no bucket of ids is worked on at once
 # fmt: off
 MESSAGES = (
     #       name       from        to          schema   protection                   what it reveals
+    *SIZE_MESSAGES,
+    *pass_messages(),
     Message("key",     "sender",   "receiver", NUMBERS, Protection.PUBLIC,           "nothing: a modulus and the proof that it signs one to one"),  # noqa: E501
-    Message("tags",    "sender",   "receiver", TAGS,    Protection.HASHED_SIGNATURE, "N_y up to the batch; a tag to whoever holds that id's signature"),  # noqa: E501
-    Message("blinded", "receiver", "sender",   NUMBERS, Protection.BLINDED,          "N_x up to the batch"),
-    Message("signed",  "sender",   "receiver", NUMBERS, Protection.BLINDED,          "the signatures of the receiver's own ids"),  # noqa: E501
-    Message("matched", "receiver", "sender",   SEALED,  Protection.WRAPPED,          "which of the sender's people the receiver has too, in the aligned order"),  # noqa: E501
+    Message("new",     "receiver", "sender",   BATCHES, Protection.PUBLIC,           "how many of the receiver's ids are new since the last night, up to pad_to; no new one looks like pad_to of them"),  # noqa: E501
+    Message("new",     "sender",   "receiver", BATCHES, Protection.PUBLIC,           "how many of the sender's ids are new since the last night, up to pad_to; no new one looks like pad_to of them"),  # noqa: E501
+    Message("blinded", "receiver", "sender",   NUMBERS, Protection.BLINDED,          "nothing more: uniform numbers, a batch of pad_to new ids and padding"),  # noqa: E501
+    Message("signed",  "sender",   "receiver", NUMBERS, Protection.BLINDED,          "the signatures of the receiver's own new ids; each tests one id against all nights of the key's life"),  # noqa: E501
+    Message("working", "sender",   "receiver", BATCHES, Protection.PUBLIC,           "a sign of life: own batches that the sender has still to sign"),  # noqa: E501
+    Message("tags",    "sender",   "receiver", TAGS,    Protection.HASHED_SIGNATURE, "a tag to whoever holds that id's signature: over the key's life the receiver sees when a person that it had signed comes and goes"),  # noqa: E501
+    MATCHED,
 )
 # fmt: on
 
 
-class AlignRsaParams(Params):
-    """Whose column is aligned, and how."""
-
-    tables: Mapping[str, str]  # party -> table that holds its ids
-    id_column: str  # text, normal form, no nulls
-    key_bits: Literal[2048, 3072, 4096] = 3072  # bits of the RSA modulus
-    batch: Annotated[int, Ge(1)] = 1024  # both sides pad to a multiple of it, so that sizes show no more
-    max_signatures: Annotated[int, Ge(1)] = (
-        100_000  # over the key's life, padding included; the accord sets the ceiling
-    )
-    min_overlap: Annotated[int, Ge(1)] = 100  # people in common; with fewer the step stops and the sender learns no one
-
-
 def receiver(ctx: Context, params: AlignRsaParams) -> Outputs:
-    """Return the rows of the own ids in the aligned order."""
-    (sender,) = ctx.parties("sender")
-    x = _ids(ctx, params)
+    """Return the rows of the own ids in the aligned order, where the receiver may learn it, and the report."""
+    # 1. Sizes first; then, if the accord asks, how many are common, by the pass of `curve_exchange`.
+    learners, ids = _learners(ctx, params), _own_ids(ctx, params)
+    sizes = exchange_sizes(ctx, params, ids)
+    exchanges = _exchanges(ctx, params, ids, sizes)
+    counted = count_common(ctx, params, exchanges) if exchanges else {}
+    if params.cardinality_only:
+        _close(exchanges)
+        return finish(ctx, params, ids, None, *counted.values())
 
-    # 1. The sender's key, checked to sign one to one, and the tags of its people.
-    n, *roots = _read(ctx.recv("key"))
-    key = RsaPublicKey(int(n))
-    key.check_proof(roots)
-    tags = ctx.recv("tags")["tag"].to_pylist()
-    _refuse_repeats(tags)
+    # 2. Each sender's key, checked to sign one to one; how many ids are new.
+    asking = {s: Asking(ctx, params, ids, s, points * params.buckets) for s, points in sizes.items()}
 
-    # 2. The own ids, hashed, padded and blinded.
-    padding = [random_unit(key.n) for _ in range(-len(x) % params.batch)]
-    blinding = Blinding(key, [*(key.hash(i.encode()) for i in x), *padding])
-    ctx.send("blinded", _table(key, blinding.blinded))
+    # 3. Signatures of the own new ids, a batch with each sender at a time, verified and kept.
+    rounds = max(one.rounds for one in asking.values())
+    for b in range(rounds):
+        for one in asking.values():
+            one.ask(b)
+        for one in asking.values():
+            one.hear(b)
+        ctx.progress(b + 1, rounds, "batches")
 
-    # 3. Signatures of the own ids, verified, and the tags in common.
-    signatures = blinding.unblind(_read(ctx.recv("signed")))[: len(x)]
-    position = {t: i for i, t in enumerate(tags)}
-    pairs = [(row, position.get(tag(key, σ, ctx.run))) for row, σ in enumerate(signatures)]
-    common = np.array([(row, at) for row, at in pairs if at is not None], dtype=np.int64).reshape(-1, 2)
-    # How few is not said: an error is shown to the sender too.
-    ctx.require(len(common) >= params.min_overlap, "too few in common", expected=params.min_overlap, found="fewer")
+    # 4. Equal tags are people in common.
+    found = {s: one.matches() for s, one in asking.items()}
+    common = common_to_all({s: rows for s, (rows, _) in found.items()})
+    require_enough(ctx, params, len(common))
+    for one in asking.values():
+        one.cache.compact()
 
-    # 4. One order for both, drawn by the receiver alone: it says nothing about rows, ids or time.
+    # 5. One order for all, drawn by the receiver alone: it says nothing about rows, ids or time.
     common = ctx.private_rng("alignment").permutation(common)
-    sealed = ctx.keys.wrap(sender, common[:, 1].astype("<i8").tobytes(), _context(ctx))
-    ctx.send("matched", pa.table({"sealed": pa.array([sealed], pa.binary())}))
-    return _finish(ctx, len(x), common[:, 0])
+    for s, (rows, positions) in found.items():
+        ascending = np.argsort(rows)
+        at = ascending[np.searchsorted(rows, common, sorter=ascending)]
+        send_matched(ctx, s, positions[at] if s in learners else None)
+    _close(exchanges)
+    return finish(ctx, params, ids, common if ctx.party in learners else None, len(common))
 
 
 def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
-    """Return the rows of the own ids in the aligned order."""
-    (receiver,) = ctx.parties("receiver")
-    y = _ids(ctx, params)
+    """Return the rows of the own ids in the aligned order, where this sender may learn it, and the report."""
+    # 1.
+    learners, ids = _learners(ctx, params), _own_ids(ctx, params)
+    sizes = exchange_sizes(ctx, params, ids)
+    exchanges = _exchanges(ctx, params, ids, sizes)
+    for exchange in exchanges.values():
+        be_counted(ctx, params, exchange)
+    if params.cardinality_only:
+        _close(exchanges)
+        return finish(ctx, params, ids, None, None)
 
-    # 1. The key with its proof; tags of the own people, padded, in the order of their bytes.
-    name = f"rsa.{receiver}.{params.key_bits}"
-    secret = RsaSecretKey.from_bytes(ctx.keys.keep(name, lambda: RsaSecretKey.generate(params.key_bits).to_bytes()))
-    key = secret.public
-    ctx.send("key", _table(key, [key.n, *secret.prove()]))
-    own = [tag(key, σ, ctx.run) for σ in secret.sign([key.hash(i.encode()) for i in y])]
-    padded = own + [ctx.secret_bytes(32) for _ in range(-len(y) % params.batch)]
-    order = sorted(range(len(padded)), key=padded.__getitem__)
-    ctx.send("tags", pa.table({"tag": pa.array([padded[i] for i in order], pa.binary(32))}))
+    # 2. The key with its proof; how many ids are new. What the receiver asks for is paid before anything is signed.
+    ((receiver, points),) = sizes.items()
+    require_sparse(ctx, params, params.max_signatures)
+    answering = Answering(ctx, params, ids, receiver, points * params.buckets)
 
-    # 2./3. Sign what cannot be read; every signature counts against the accord's quota, whatever key it is made with.
-    blinded = _read(ctx.recv("blinded"))
-    key.check(blinded)
-    remedy = "sign a new accord with a new key, or raise max_signatures after weighing it against the id space"
-    version = f"{ctx.run}/{ctx.attempt}"
-    spend(ctx, f"signatures.{receiver}", len(blinded), params.max_signatures, version, "blind signatures", remedy)
-    ctx.metric("signatures", len(blinded))
-    ctx.send("signed", _table(key, secret.sign(blinded)))
+    # 3. Sign what cannot be read, and the own new ids.
+    for b in range(answering.rounds):
+        answering.answer(b)
+        answering.sign_own(b)
+        ctx.progress(b + 1, answering.rounds, "batches")
 
-    # 4. The order of the receiver; what it says is about the own tags alone.
-    matched = ctx.keys.unwrap(receiver, ctx.recv("matched")["sealed"][0].as_py(), _context(ctx))
-    return _finish(ctx, len(y), _rows(np.frombuffer(matched, "<i8"), np.array(order), len(y)))
+    # 4. Tags of the own people, padded, in the order of their bytes.
+    order = answering.send_tags(capacity(ids.padded, params.buckets) * params.buckets)
+
+    # 5. The order of the receiver; what it says is about the own tags alone.
+    positions = receive_matched(ctx, ids)
+    ctx.require((positions is not None) == (ctx.party in learners), f"matches told by {receiver}",
+                expected=f"to {', '.join(learners)}", found="others")  # fmt: skip
+    rows = None if positions is None else _rows(positions, order, len(ids.values))
+    answering.close()
+    _close(exchanges)
+    return finish(ctx, params, ids, rows, None)
 
 
-def _ids(ctx: Context, params: AlignRsaParams) -> list[str]:
-    """Return the distinct ids, sorted: a row of the alignment is a position in this list."""
-    ctx.require(ctx.party in params.tables, "no table to align", expected=f"tables.{ctx.party}", found="none")
-    ids: set[str] = set(ctx.inputs["tables"][params.tables[ctx.party]][params.id_column].to_pylist())
-    ctx.require(None not in ids, "an id to align is null", expected="ids in normal form", found="null")
-    return sorted(ids)
+def _learners(ctx: Context, params: AlignRsaParams) -> tuple[str, ...]:
+    senders = len(ctx.parties("sender"))
+    ctx.require(
+        not params.cardinality_only or senders == 1, "the number in common is counted with one sender alone",
+        expected="one sender", found=senders, remedy="a step for each sender, or cardinality_only: false",
+    )  # fmt: skip
+    return params.learners(ctx)
+
+
+def _own_ids(ctx: Context, params: AlignRsaParams) -> Ids:
+    """Return the ids; only a cardinality pass needs buckets that fit into memory, batches have to fit into messages."""
+    most = MAX_BYTES // (params.key_bits // 8) - 1
+    ctx.require(params.pad_to <= most, "a batch is too large for a message", expected=f"pad_to up to {most}",
+                found=params.pad_to)  # fmt: skip
+    ids = own_ids(ctx, params, LARGEST_BUCKET if params.counts else ANY_SIZE)
+    batches = -(-len(ids.values) // params.pad_to)
+    ctx.require(batches <= MAX_COUNT, "more batches than a step may send", expected=f"up to {MAX_COUNT}",
+                found=batches, remedy="a larger pad_to, at all parties")  # fmt: skip
+    return ids
+
+
+def _exchanges(ctx: Context, params: AlignRsaParams, ids: Ids, sizes: Mapping[str, int]) -> dict[str, Exchange]:
+    """Return the exchanges of a cardinality pass by peer, none without one."""
+    if not params.counts:
+        return {}
+    pairs = {peer: (ctx.party, peer) if ctx.role == "receiver" else (peer, ctx.party) for peer in sizes}
+    return {peer: Exchange(ctx, params, ids, pair, sizes[peer]) for peer, pair in pairs.items()}
+
+
+def _close(exchanges: Mapping[str, Exchange]) -> None:
+    for exchange in exchanges.values():
+        exchange.close()
 
 
 def _rows(positions: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
@@ -139,38 +186,20 @@ def _rows(positions: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
     return rows
 
 
-def _finish(ctx: Context, ids: int, rows: np.ndarray) -> Outputs:
-    ctx.metric("ids", ids)
-    ctx.metric("aligned", len(rows))
-    return {"alignment": pa.table({"row": rows.astype(np.int64), "index": np.arange(len(rows), dtype=np.int64)})}
-
-
-def _context(ctx: Context) -> bytes:
-    return f"accord alignment 1/{ctx.run}/{ctx.step}/{ctx.attempt}".encode()
-
-
-def _refuse_repeats(tags: Sequence[bytes]) -> None:
-    if len(set(tags)) != len(tags):
-        raise CryptoError("tags repeat", expected="each tag once", found=f"{len(tags) - len(set(tags))} repeats")
-
-
-def _table(key: RsaPublicKey, numbers: Sequence[mpz]) -> pa.Table:
-    return pa.table({"number": pa.array([key.to_bytes(x) for x in numbers], pa.binary(key.bits // 8))})
-
-
-def _read(table: pa.Table) -> list[mpz]:
-    return [mpz(int.from_bytes(x, "big")) for x in table["number"].to_pylist()]
-
-
 COMPONENT = Component(
     name="align_rsa",
     roles={"receiver": receiver, "sender": sender},
     params=AlignRsaParams,
     messages=MESSAGES,
-    inputs={"tables": "validated tables, ids in normal form"},
-    outputs={"alignment": "row of the party's own sorted distinct ids, aligned index; sorted by index"},
+    inputs={"tables": "validated tables, ids in normal form", "report": "of validate_tables, for the join report"},
+    outputs={
+        "alignment": "row of the party's own sorted distinct ids, aligned index, first row of the table that holds it",
+        "report": "counts of the party's own ids: read, null, invalid, duplicate, distinct, aligned",
+    },
+    optional_inputs=("report",),
     min_parties={"receiver": 1, "sender": 1},
-    adversary="Semi-honest, static, two parties. Both learn who is common to both; each the other's size to `batch`.\n"
-    "Within the key's life the receiver can test signed ids against every stored night: signatures are counted.\n"
+    adversary="Semi-honest, static. All in reveal_to learn who is common; the receiver also who is with each sender.\n"
+    "Over a key's life the receiver sees signed ids come and go at the sender: signatures are counted, and erasing a"
+    " person asks for a new key_period.\n"
     "Not protected: a receiver that lies about the result or asks for ids that are not its own.",
 )

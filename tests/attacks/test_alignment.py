@@ -12,9 +12,11 @@ from scipy.stats import spearmanr
 
 from base.errors import CryptoError
 from components import align_rsa
-from crypto.blind_rsa import Blinding, tag
+from components.signature_cache import HASH, RECORD
+from crypto.blind_rsa import Blinding, digest, tag
 from crypto.keyed_hash import EphemeralKey
 from crypto.rsa import E, RsaSecretKey
+from runtime.keys import PartyKeys
 from transport.body import decode
 
 ID_SPACE = [f"{i:05d}" for i in range(20_000)]  # a small id space, as customer numbers are
@@ -53,18 +55,19 @@ def test_enumeration_of_keyed_hashes_fails_without_the_key_and_with_another_nigh
 
 def test_enumeration_of_rsa_tags_needs_a_signature_for_every_id_and_signatures_are_counted(threads):
     ids = {"bank": ID_SPACE[:40], "bureau": ID_SPACE[20:60]}
-    outcome = align(threads, ids, batch=64)
+    stolen = []
+    outcome = align(threads, ids, pad_to=64, functions={"bureau": steals(stolen)})
     tags = set(tags_of(outcome))
-    secret = RsaSecretKey.from_bytes((threads.folder / "bureau" / "rsa.bank.2048").read_bytes())
+    (secret,) = stolen
     public = secret.public
 
     # Weakened: the signer's oracle without a quota reads the whole set.
     hashes = [public.hash(i.encode()) for i in ID_SPACE[:100]]
-    oracle = [tag(public, s, "run") for s in secret.sign(hashes)]
+    oracle = [tag(digest(public, s), "run") for s in secret.sign(hashes)]
     assert [i for i, t in zip(ID_SPACE, oracle, strict=False) if t in tags] == ids["bureau"]
 
     # Default: hashes alone match nothing, and the receiver had as many signatures as the metric says.
-    assert not {tag(public, h, "run") for h in hashes} & tags
+    assert not {tag(digest(public, h), "run") for h in hashes} & tags
     assert outcome.metrics["bureau"]["signatures"] == 64
 
 
@@ -72,6 +75,64 @@ def test_tags_do_not_link_two_nights(threads):
     ids = {"bank": ID_SPACE[:40], "bureau": ID_SPACE[20:60]}
     first, second = (tags_of(align(threads, ids, run=run)) for run in ("night-1", "night-2"))
     assert not set(first) & set(second)
+
+
+def test_over_a_key_s_life_the_receiver_tests_signed_ids_alone_and_a_new_key_ends_it(threads):
+    """What the message table says: a signed id is tested against every stored night of its key, and no other is."""
+    everyone, strangers = ID_SPACE[:40], ID_SPACE[60:80]
+    tags, kept, stolen = {}, {}, []
+    for run, bank, bureau, period in (
+        ("n-1", everyone, [*everyone, *strangers], ""),
+        ("n-2", everyone[:-1], [*everyone, *strangers], ""),  # the bank has lost a customer
+        ("n-3", everyone[:-1], [*everyone, *strangers], "new"),
+    ):
+        outcome = align(threads, {"bank": bank, "bureau": bureau}, run=run, key_period=period,
+                        functions={"bureau": steals(stolen)})  # fmt: skip
+        tags[run], kept[run] = set(tags_of(outcome)), kept_digests(threads, "bank", "t")
+
+    def seen(ids, night):
+        """The ids that the bank can test against a night with what it has stored in the first one."""
+        key = stolen[0].public
+        digests = {
+            i: digest(key, σ) for i, σ in zip(ids, stolen[0].sign([key.hash(i.encode()) for i in ids]), strict=True)
+        }
+        return [i for i, d in digests.items() if d in kept["n-1"] and tag(d, night) in tags[night]]
+
+    assert seen(everyone, "n-2") == everyone  # stated: also the one that is no customer any more
+    assert len(kept["n-2"]) == 39  # an honest bank has dropped that one
+    assert seen(strangers, "n-1") == seen(strangers, "n-2") == []
+    assert seen(everyone, "n-3") == []  # another key: what was stored is worth nothing
+    assert not kept["n-1"] & kept["n-3"]
+
+
+def test_two_attempts_of_a_run_do_not_show_which_tags_are_padding(threads):
+    ids = {"bank": ID_SPACE[:40], "bureau": ID_SPACE[20:60]}
+    first, second = (set(tags_of(align(threads, ids, run="again", attempt=a))) for a in (1, 2))
+    # Weakened: padding drawn anew in each attempt; what stays is the exact set of people.
+    weak = [set(sorted(first)[:40]) | {bytes([a]) * 32} for a in (1, 2)]
+    assert len(weak[0] & weak[1]) == 40
+    assert first == second
+
+
+def test_a_night_shows_batches_and_not_how_many_came(threads):
+    shapes = set()
+    align(threads, {"bank": ID_SPACE[:100], "bureau": ID_SPACE[:100]}, run="base", pad_to=64, key_period="churn")
+    for night, new in enumerate((0, 1, 60)):
+        ids = ID_SPACE[:100] + ID_SPACE[1000 * (night + 1) :][:new]
+        outcome = align(threads, {"bank": ids, "bureau": ids}, run=f"churn-{new}", pad_to=64, key_period="churn")
+        shapes.add(tuple(sorted((p.header.name, p.header.rows, p.header.size)
+                                for parcels in outcome.parcels.values() for p in parcels
+                                if p.header.name in ("new", "blinded", "signed", "working"))))  # fmt: skip
+    assert len(shapes) == 1
+
+
+def test_what_leaves_before_tls_has_no_id_and_no_plain_hash_of_one(threads):
+    ids = {"bank": ID_SPACE[:300], "bureau": ID_SPACE[100:420]}
+    outcome = align(threads, ids, run="capture", pad_to=64)
+    captured = b"".join(bytes(p.body) for parcels in outcome.parcels.values() for p in parcels)
+    hashes = [hashlib.new(name, i.encode()).digest() for i in ID_SPACE[:420] for name in ("md5", "sha1", "sha256")]
+    assert any(secret in captured + b"00007" for secret in (b"00007", *hashes))  # the search finds what is there
+    assert not any(secret in captured for secret in (*hashes, *(i.encode() for i in ID_SPACE[:420])))
 
 
 def test_a_crt_fault_gives_the_key_away_unless_the_signature_is_checked(key, monkeypatch):
@@ -113,7 +174,7 @@ def test_blinded_numbers_are_uniform(key):
 
 def test_the_order_of_an_alignment_says_nothing_about_rows(threads):
     ids = {"bank": ID_SPACE[:300], "bureau": ID_SPACE[100:420]}
-    outcome = align(threads, ids, batch=64)
+    outcome = align(threads, ids, pad_to=64)
     bound = 4 / math.sqrt(200)  # four standard deviations of a rank correlation of 200
     for party in ids:
         rows = outcome.outputs[party]["alignment"]["row"].to_numpy()
@@ -124,10 +185,11 @@ def test_the_order_of_an_alignment_says_nothing_about_rows(threads):
     assert tags_of(outcome) == sorted(tags_of(outcome))
 
 
-def test_sizes_show_no_more_than_the_batch(threads):
+def test_sizes_show_no_more_than_a_multiple_of_pad_to(threads):
     shapes = set()
     for size in (130, 190):
-        outcome = align(threads, {"bank": ID_SPACE[:size], "bureau": ID_SPACE[:size]}, batch=64)
+        ids = {"bank": ID_SPACE[:size], "bureau": ID_SPACE[:size]}
+        outcome = align(threads, ids, pad_to=64, key_period=f"size-{size}")  # each a first night
         sent = [p for parcels in outcome.parcels.values() for p in parcels if p.header.name != "matched"]
         shapes.add(tuple(sorted((p.header.name, p.header.rows, p.header.size) for p in sent)))
     assert len(shapes) == 1
@@ -140,13 +202,35 @@ def test_a_sender_s_small_or_repeated_numbers_are_never_signed(key):
             key.public.check(bad)
 
 
-def align(threads, ids, run="run", batch=32):
-    params = {"tables": {"bank": "t", "bureau": "t"}, "id_column": "id", "key_bits": 2048, "batch": batch}
+def align(threads, ids, run="run", pad_to=32, key_period="", **more):
+    params = {"tables": {"bank": "t", "bureau": "t"}, "id_column": "id", "key_bits": 2048, "pad_to": pad_to}
     inputs = {party: {"tables": {"t": pa.table({"id": members})}} for party, members in ids.items()}
     roles = {"receiver": ("bank",), "sender": ("bureau",)}
-    outcome = threads("align_rsa", roles, inputs, params | {"min_overlap": 1}, run=run)
+    outcome = threads(
+        "align_rsa", roles, inputs, params | {"min_overlap": 1, "key_period": key_period}, run=run, **more
+    )
     assert outcome.errors == {}
     return outcome
+
+
+def steals(into):
+    """The sender's role, whose key somebody takes out of its memory."""
+
+    def function(ctx, params):
+        outputs = align_rsa.sender(ctx, params)
+        kept = ctx.keys.get("rsa.bank.2048")
+        into.append(RsaSecretKey.from_bytes(kept.split(b"\n", 1)[1]))
+        return outputs
+
+    return function
+
+
+def kept_digests(threads, party, table):
+    """The digests of signatures that a party keeps, opened with its own node key."""
+    keys = PartyKeys(party, threads._nodes[party], {}, threads.folder / party)
+    names = [file.name for file in (threads.folder / party / ".sealed").glob(f"rsa.*.{table}.id.[0-9]*")]
+    data = b"".join(keys.get(name) for name in names)
+    return {data[i + HASH : i + RECORD] for i in range(0, len(data), RECORD)}
 
 
 def tags_of(outcome):

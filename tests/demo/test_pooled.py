@@ -58,8 +58,8 @@ def test_the_order_is_the_one_that_the_alignment_draws(threads):
         "align_rsa",
         {"receiver": ("bank",), "sender": ("bureau",)},
         {"bank": {"tables": {"ratings": bank}}, "bureau": {"tables": {"people": people}}},
-        {"tables": {"bank": "ratings", "bureau": "people"}, "id_column": "user_id", "key_bits": 2048, "batch": 32,
-         "min_overlap": 1},
+        {"tables": {"bank": "ratings", "bureau": "people"}, "id_column": "user_id", "key_bits": 2048, "pad_to": 32,
+         "min_overlap": 1, "on_duplicates": "all"},
         step="align",
     )  # fmt: skip
     assert outcome.errors == {}

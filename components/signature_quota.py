@@ -1,0 +1,63 @@
+"""How many blind signatures a receiver may get: over a key's life, and against the number of possible ids.
+
+A run reserves what it asks for before anything is signed, and counts what leaves. A further attempt of the run asks for
+what it has not got, and pays only for what goes beyond the reservation: a batch that was signed and lost on the way is
+the only one that counts twice, since nobody but the receiver knows that it was lost.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from base.errors import ConsentError
+from components.alignment import AlignParams
+from components.contract import Context
+from components.quota import spend
+from features.id_entropy import id_space
+
+SHARE = 10  # a receiver may test one in so many of the possible ids
+
+
+class Signing:
+    """The signatures of one run for one receiver."""
+
+    def __init__(self, ctx: Context, receiver: str, key_period: str, limit: int) -> None:
+        """Count under the receiver's name and the key's period, whatever the key's length."""
+        self._ctx, self._limit = ctx, limit
+        self._purse = ".".join(filter(None, ("signatures", receiver, key_period)))
+        self._name = f"signing.{ctx.run}.{ctx.step}.{receiver}"
+        self.reserved, self.issued = struct.unpack("<qq", ctx.keys.get(self._name) or bytes(16))
+
+    def reserve(self, asked: int) -> None:
+        """Pay for `asked` signatures, less what is left of an earlier attempt; `ConsentError` beyond the limit."""
+        more = asked - (self.reserved - self.issued)
+        if more > 0:
+            remedy = "a new key_period in a new accord, or raise max_signatures after weighing it against the id space"
+            version = f"{self._ctx.run}/{self._ctx.step}/{self._ctx.attempt}"
+            spend(self._ctx, self._purse, more, self._limit, version, "blind signatures", remedy)
+            self._note(self.reserved + more, self.issued)
+
+    def issue(self, count: int) -> None:
+        """Count signatures; call it before they leave."""
+        self._note(self.reserved, self.issued + count)
+
+    def close(self) -> None:
+        """Forget the run: what it paid stays paid."""
+        self._ctx.metric("signatures", self.issued)
+        self._ctx.keys.forget(self._name)
+
+    def _note(self, reserved: int, issued: int) -> None:
+        self.reserved, self.issued = reserved, issued
+        self._ctx.keys.put(self._name, struct.pack("<qq", reserved, issued))
+
+
+def require_sparse(ctx: Context, params: AlignParams, limit: int) -> None:
+    """Raise `ConsentError` when `limit` signatures would test more than a tenth of the possible ids of the column."""
+    table = ctx.inputs["tables"][params.tables[ctx.party]]
+    name = (table.schema.metadata or {}).get(b"spec", b"").decode()
+    space = id_space(ctx.spec(name).columns[params.id_column].normal_form) if name else None
+    if space is not None and limit > space // SHARE:
+        raise ConsentError(
+            "so many signatures would test a large part of all possible ids", expected=f"at most {space // SHARE}",
+            found=limit, where=f"{ctx.party}, step {ctx.step}, max_signatures", remedy="lower max_signatures",
+        )  # fmt: skip
