@@ -23,6 +23,7 @@ MODULES = {
     "validate_tables": "components.validate_tables",
     "align_ecdh": "components.align_ecdh",
     "align_rsa": "components.align_rsa",
+    "align_keyed_hash": "components.align_keyed_hash",
     "fit_statistics": "components.fit_statistics",
     "encode_features": "components.encode_features",
     "split_ratings": "components.split_ratings",

@@ -32,6 +32,7 @@ class Protection(StrEnum):
     WRAPPED = "wrapped"  # sealed for the receiver's node key
     BLINDED = "blinded"  # uniformly random for the receiver
     HASHED_SIGNATURE = "hashed_signature"  # SHA-256 of a signature that only the key holder can compute
+    KEYED_HASH = "keyed_hash"  # HMAC-SHA-256 under a key that the receiver holds too: it can try ids
 
 
 @dataclass(frozen=True)

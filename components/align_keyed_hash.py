@@ -1,0 +1,260 @@
+"""Align people by keyed hashes, two parties: each ends with (own row -> aligned index). The cheapest and the weakest.
+
+Both agree on a key with X25519 keys that live for one attempt and that their nodes sign. The sender sends a tag
+HMAC-SHA-256(key, id) for each of its ids, the receiver makes the same tags of its own ids, keeps them, and compares.
+Tags go ONE WAY: if both sent them, both could try ids on the other's; so only the receiver can, and it learns who is
+common first in every alignment. The key depends on run, step, attempt, both parties and the id rule: tags of two nights
+have nothing in common, and a node key that leaks later opens no stored night.
+
+WEAKNESS: WHOEVER HOLDS THE KEY ENUMERATES A SMALL ID SPACE. The receiver can try every id that it can think of on the
+sender's tags, without asking and without being counted: with telephone numbers it reads the sender's whole list. So ids
+that can be counted through (`features.id_entropy.low_entropy`) are refused, at both parties and before anything is
+sent, unless `allow_low_entropy` is set, which the accord has to allow (`low_entropy_keyed_hash`). `align_ecdh` and
+`align_rsa` cost more and do not have this weakness.
+
+Adversary: semi-honest, static, and a receiver that keeps the key to itself. The receiver learns who is common, the
+sender's N, and of any id that it tries whether the sender has it. The sender learns the receiver's N, and who is common
+where `reveal_to` names it. Whoever has neither the key nor an X25519 secret of the attempt learns N. `max_tests` counts
+what is sent and announced, padding included, once for each attempt, since its key and tags are new, and once more for a
+cardinality pass; ids that the receiver tries besides leave no trace. Not protected: as in `align_ecdh`, ids that a
+party invents and a receiver that lies about the result; padding hides N of ids that cannot be tried.
+
+With `cardinality_pass` or `cardinality_only` the number in common is found by the curve (`components.curve_exchange`):
+below `min_overlap`, or for the number alone, no tag is sent. A further attempt takes a new key and sends all tags.
+
+    x, y   ids of receiver and sender, distinct, sorted; row = position        N_x, N_y up to `pad_to`
+    tags   (N_y, 32) bytes in ascending order, random ones for padding among them; position = place among them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from base.canonical import digest
+from base.errors import ConsentError, CryptoError
+from components.alignment import (
+    LARGEST_BUCKET,
+    MATCHED,
+    SIZE_MESSAGES,
+    AlignParams,
+    Ids,
+    capacity,
+    exchange_sizes,
+    finish,
+    own_ids,
+    receive_matched,
+    send_matched,
+)
+from components.contract import Component, Context, Outputs
+from components.curve_exchange import Exchange, be_counted, count_common, pass_messages, require_enough
+from components.quota import spend
+from components.signature_cache import as_keys, find
+from crypto.agreement import frame
+from crypto.curve import from_column, to_column
+from crypto.keyed_hash import EphemeralKey, TagKey
+from features.id_entropy import low_entropy
+from features.spec import IdRule
+from transport.message import Message, Protection, WireSchema
+
+TAG = 32
+SLICE = 1 << 20  # tags in one message: 32 MB
+ANY_SIZE = 1 << 62  # no bucket of ids is worked on at once
+KEY = WireSchema("signed_key", {"public": pa.binary(32), "signature": pa.binary(64), "rule": pa.binary(32)})
+KEYED_TAGS = WireSchema("keyed_tags", {"tag": pa.binary(TAG)})
+_KEY = "nothing: a public key of this attempt, signed, and the digest of the id rule"
+# fmt: off
+MESSAGES = (
+    *SIZE_MESSAGES,
+    *pass_messages(),
+    Message("key",  "receiver", "sender",   KEY,        Protection.PUBLIC,     _KEY),
+    Message("key",  "sender",   "receiver", KEY,        Protection.PUBLIC,     _KEY),
+    Message("tags", "sender",   "receiver", KEYED_TAGS, Protection.KEYED_HASH, "which of the receiver's ids the sender has; the receiver holds the key: it can try any other id too, and reads ALL of the sender's ids where the id space is small"),  # noqa: E501
+    MATCHED,
+)
+# fmt: on
+
+
+class AlignKeyedHashParams(AlignParams):
+    """Whose column is aligned; `buckets` and `spark_above` are those of a cardinality pass."""
+
+    allow_low_entropy: bool = False  # ids that the receiver can count through; the accord has to allow it
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether there is a cardinality pass."""
+        return self.cardinality_pass or self.cardinality_only
+
+
+def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
+    """Return the rows of the own ids in the aligned order, where the receiver may learn it, and the report."""
+    # 1. The id rule; sizes; if the accord asks, how many are common.
+    learners, rule, ids = _begin(ctx, params)
+    ((sender, points),) = exchange_sizes(ctx, params, ids).items()
+    exchanges = {sender: Exchange(ctx, params, ids, (ctx.party, sender), points)} if params.counts else {}
+    counted = count_common(ctx, params, exchanges) if exchanges else {}
+    if params.cardinality_only:
+        _close(exchanges)
+        return finish(ctx, params, ids, None, counted[sender])
+
+    # 2. The key of this attempt.
+    key = _agree(ctx, params, sender, points * params.buckets, rule)
+
+    # 3. Tags of the sender's ids, compared with those of the own.
+    rows, positions = _match(ctx, ids, key, sender, points * params.buckets)
+    require_enough(ctx, params, len(rows))
+
+    # 4. One order for both, drawn by the receiver alone: it says nothing about rows, ids or time.
+    order = ctx.private_rng("alignment").permutation(len(rows))
+    send_matched(ctx, sender, positions[order] if sender in learners else None)
+    _close(exchanges)
+    return finish(ctx, params, ids, rows[order] if ctx.party in learners else None, len(rows))
+
+
+def sender(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
+    """Return the rows of the own ids in the aligned order, where the sender may learn it, and the report."""
+    # 1.
+    learners, rule, ids = _begin(ctx, params)
+    ((receiver, points),) = exchange_sizes(ctx, params, ids).items()
+    exchanges = {receiver: Exchange(ctx, params, ids, (receiver, ctx.party), points)} if params.counts else {}
+    for exchange in exchanges.values():
+        be_counted(ctx, params, exchange)
+    if params.cardinality_only:
+        _close(exchanges)
+        return finish(ctx, params, ids, None, None)
+
+    # 2.
+    key = _agree(ctx, params, receiver, points * params.buckets, rule)
+
+    # 3. Padded, in the order of the tags' bytes.
+    order = _send_tags(ctx, ids, key, capacity(ids.padded, params.buckets) * params.buckets)
+
+    # 4.
+    positions = receive_matched(ctx, ids)
+    ctx.require((positions is not None) == (ctx.party in learners), f"matches told by {receiver}",
+                expected=f"to {', '.join(learners)}", found="others")  # fmt: skip
+    rows = None if positions is None else _rows(positions, order, len(ids.values))
+    _close(exchanges)
+    return finish(ctx, params, ids, rows, None)
+
+
+def _begin(ctx: Context, params: AlignKeyedHashParams) -> tuple[tuple[str, ...], IdRule, Ids]:
+    """Return who learns, the rule of the ids and the ids; `ConsentError` for ids that can be counted through."""
+    senders = ctx.parties("sender")
+    ctx.require(len(senders) == 1, "keyed hashes are for two parties: one key for more would open all to each",
+                expected="one sender", found=len(senders), remedy="align_ecdh")  # fmt: skip
+    learners = params.learners(ctx)
+    ids = own_ids(ctx, params, LARGEST_BUCKET if params.counts else ANY_SIZE)
+    spec = (ctx.inputs["tables"][params.tables[ctx.party]].schema.metadata or {}).get(b"spec", b"").decode()
+    ctx.require(bool(spec), "a table does not say how its ids are written", expected="a table of validate_tables",
+                found="no feature spec")  # fmt: skip
+    rule = cast(IdRule, ctx.spec(spec).columns[params.id_column].normal_form)
+    if low_entropy(rule) and not params.allow_low_entropy:
+        raise ConsentError(
+            "ids of this kind can be tried one by one by the party that holds the key", expected="ids of a large space",
+            found=f"type {rule.type}", where=f"{ctx.party}, step {ctx.step}, column {params.id_column}",
+            remedy="align_ecdh or align_rsa; or allow_low_entropy, which the accord has to allow",
+        )  # fmt: skip
+    return learners, rule, ids
+
+
+def _agree(ctx: Context, params: AlignKeyedHashParams, peer: str, theirs: int, rule: IdRule) -> TagKey:
+    """Count the peer's ids, then agree on the key of this attempt.
+
+    `PeerForeign` for a key that the peer's node did not sign for this run, step, attempt and pair of parties.
+    """
+    remedy = "sign a new accord, or raise max_tests after weighing it against the number of possible ids"
+    spend(ctx, f"tests.{peer}", theirs, params.max_tests, ctx.secret_bytes(8).hex(), f"tests of ids of {peer}", remedy)
+    own, written = EphemeralKey(), bytes.fromhex(digest(rule.model_dump(mode="json")))
+    pair = (*ctx.parties("receiver"), *ctx.parties("sender"))
+    context = frame(*(part.encode() for part in (ctx.run, ctx.step, str(ctx.attempt), *pair)), written)
+    values = {"public": own.public, "signature": ctx.keys.sign(_signed(ctx, ctx.party, own.public)), "rule": written}
+    ctx.send("key", pa.table({name: pa.array([value], KEY.columns[name]) for name, value in values.items()}), peer)
+    found = ctx.recv("key", peer).to_pylist()
+    if len(found) != 1:
+        raise CryptoError("a key of another form", expected="one signed key", where=f"key of {peer}")
+    ctx.keys.verify(peer, _signed(ctx, peer, found[0]["public"]), found[0]["signature"])
+    ctx.require(found[0]["rule"] == written, f"ids are written by another rule at {peer}", expected=written.hex(),
+                found=found[0]["rule"].hex(), remedy="one id rule in the feature specs of both tables")  # fmt: skip
+    return own.agree(found[0]["public"], context)
+
+
+def _signed(ctx: Context, party: str, public: bytes) -> bytes:
+    """Return what a node signs: its key, for this attempt and as this party."""
+    attempt = (part.encode() for part in (ctx.run, ctx.step, str(ctx.attempt), party))
+    return frame(b"accord keyed hash key 1", *attempt, public)
+
+
+def _send_tags(ctx: Context, ids: Ids, key: TagKey, count: int) -> np.ndarray:
+    """Send `count` tags in ascending order; return the row that each stands for, len(ids) or more for padding."""
+    padding = np.frombuffer(ctx.secret_bytes(TAG * (count - len(ids.values))), np.uint8).reshape(-1, TAG)
+    tags = np.concatenate([_tags(ids, key), padding])
+    order = np.argsort(as_keys(tags))
+    for start in range(0, count, SLICE):
+        ctx.send("tags", pa.table({"tag": to_column(tags[order[start : start + SLICE]])}))
+        ctx.progress(min(start + SLICE, count), count, "tags")
+    return order
+
+
+def _match(ctx: Context, ids: Ids, key: TagKey, sender: str, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (own rows, positions among the sender's tags) of equal tags, compared slice by slice.
+
+    `CryptoError` for tags that repeat, stand in another order, or are of another number than announced.
+    """
+    own = as_keys(_tags(ids, key))
+    order = np.argsort(own)
+    own, last, rows, positions = own[order], own[:0], [], []
+    for start in range(0, count, SLICE):
+        tags = as_keys(from_column(ctx.recv("tags", sender)["tag"], TAG))
+        both = np.concatenate([last, tags])
+        if len(tags) != min(SLICE, count - start) or not (both[1:] > both[:-1]).all():
+            raise CryptoError("tags repeat, are not sorted or are of another number", where=f"tags of {sender}",
+                              expected=f"{count} different tags")  # fmt: skip
+        at, last = find(tags, own), tags[-1:]
+        rows.append(order[at[at >= 0]])
+        positions.append(start + np.flatnonzero(at >= 0))
+        ctx.progress(start + len(tags), count, "tags")
+    return np.concatenate(rows), np.concatenate(positions)
+
+
+def _rows(positions: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
+    """Return the sender's rows at the receiver's positions; `CryptoError` for repeats, padding, or beyond the end."""
+    inside = (positions >= 0) & (positions < len(order))
+    if not inside.all() or len(np.unique(positions)) != len(positions) or (order[positions] >= count).any():
+        raise CryptoError("the receiver's matches are not among the tags", expected="different tags of own ids")
+    rows: np.ndarray = order[positions]
+    return rows
+
+
+def _close(exchanges: Mapping[str, Exchange]) -> None:
+    for exchange in exchanges.values():
+        exchange.close()
+
+
+def _tags(ids: Ids, key: TagKey) -> np.ndarray:
+    """Return the tags of the own ids, (n, 32), by row."""
+    found = bytearray()
+    for start in range(0, len(ids.values), LARGEST_BUCKET):
+        found += b"".join(key.tags(ids.values.slice(start, LARGEST_BUCKET).to_pylist()))
+    return np.frombuffer(bytes(found), np.uint8).reshape(-1, TAG)
+
+
+COMPONENT = Component(
+    name="align_keyed_hash",
+    roles={"receiver": receiver, "sender": sender},
+    params=AlignKeyedHashParams,
+    messages=MESSAGES,
+    inputs={"tables": "validated tables, ids in normal form", "report": "validate_tables' report: counts by rule"},
+    optional_inputs=("report",),
+    outputs={
+        "alignment": "row of the party's own sorted distinct ids, aligned index, first row of the table that holds it",
+        "report": "counts of the party's own ids: read, null, invalid, duplicate, distinct, aligned",
+    },
+    min_parties={"receiver": 1, "sender": 1},
+    adversary="Semi-honest, static, two parties. WHOEVER HOLDS THE KEY, the receiver, can try any id on the sender's\n"
+    "tags, uncounted: with a small id space it reads all of them. Such ids are refused unless the accord allows them.\n"
+    "Not protected: invented ids, a receiver that lies about the result or passes the key on.",
+)
