@@ -200,7 +200,7 @@ def _send_tags(ctx: Context, ids: Ids, key: TagKey, count: int) -> np.ndarray:
 
 
 def _match(ctx: Context, ids: Ids, key: TagKey, sender: str, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (own rows, positions among the sender's tags) of equal tags, compared slice by slice.
+    """Return (own rows, ascending, and their positions among the sender's tags) of equal tags, slice by slice.
 
     `CryptoError` for tags that repeat, stand in another order, or are of another number than announced.
     """
@@ -217,7 +217,9 @@ def _match(ctx: Context, ids: Ids, key: TagKey, sender: str, count: int) -> tupl
         rows.append(order[at[at >= 0]])
         positions.append(start + np.flatnonzero(at >= 0))
         ctx.progress(start + len(tags), count, "tags")
-    return np.concatenate(rows), np.concatenate(positions)
+    found, at = np.concatenate(rows), np.concatenate(positions)
+    ascending = np.argsort(found)  # tags are new in each attempt: the aligned order must not follow them
+    return found[ascending], at[ascending]
 
 
 def _rows(positions: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:

@@ -211,6 +211,7 @@ COMPONENT = Component(
         "Semi-honest, static; two parties, so collusion leaves nothing to protect. The label_holder sees s_u, k+1 "
         "numbers about each person's columns to a quantum, as often as the node's count of views allows: they tell "
         "some attributes better than chance. Not protected: the feature_holder knows who is aligned and cannot "
-        "inspect W; the label_holder's key lives as long as the model; a label_holder that crafts its modulus reads more."
+        "inspect W; the label_holder's key lives as long as the model; a label_holder that crafts its modulus reads "
+        "more."
     ),
 )
