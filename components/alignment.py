@@ -209,16 +209,19 @@ def join_report(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | 
         "read": validated.get("read"),
         "null": invalid.pop("null", 0),
         "invalid": invalid,
+        "dropped_duplicates": validated.get("dropped", {}).get("duplicate", 0),  # rows, by the key of the spec
         "rows": int(ids.count.sum()),
         "distinct": len(ids.values),
         "duplicate": int((ids.count > 1).sum()),
         "padded": ids.padded,
         "buckets": params.buckets,
         "aligned": overlap if rows is None else len(rows),
-        "rows_joined": None
-        if rows is None
-        else int(ids.count[rows].sum() if params.on_duplicates == "all" else len(rows)),
+        "rows_joined": None if rows is None else _joined(params, ids, rows),
     }
+
+
+def _joined(params: AlignParams, ids: Ids, rows: np.ndarray) -> int:
+    return int(ids.count[rows].sum()) if params.on_duplicates == "all" else len(rows)
 
 
 def _matched_context(ctx: Context, piece: int) -> bytes:
