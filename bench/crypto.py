@@ -12,7 +12,7 @@ leaves a bit of each id readable, its sound one does not (`bench/peers/peer_spu.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -22,8 +22,8 @@ from bench.crypto_meter import BITS, Sizes
 from bench.crypto_psi import Intersections
 from bench.crypto_tables import tables
 from bench.crypto_vectors import Vectors
-from bench.frame import Case, Figure, Suite, Unmeasured
-from bench.peer import REMEDY, Peer, Place, open_peers
+from bench.frame import Case, Figure, Suite
+from bench.peer import Peer, Place, notes, open_peers, peer_rate
 from bench.plot import picture
 
 OPS, VALUES, ENTRIES, ROWS, IDS = "ops/s", "values/s", "entries/s", "rows/s", "ids/s"
@@ -38,7 +38,7 @@ def cases(sizes: Sizes | None = None, place: Place | None = None) -> Iterator[Su
         listed = _compared(Vectors(sizes, sent), Intersections(sizes, sent), _Peers(peers, sent), sizes)
         header: dict[str, Any] = {"bits": BITS, "sizes": asdict(sizes), "avx512ifma": _ifma(), "peers": found}
         header["bytes_per_item"] = sent
-        yield Suite(listed, header, _notes(found), lambda rows: tables(rows, sent), picture)
+        yield Suite(listed, header, notes(found), lambda rows: tables(rows, sent), picture)
 
 
 class _Peers:
@@ -49,17 +49,12 @@ class _Peers:
 
     def figure(self, key: str, asked: str, **arguments: int) -> Figure:
         """Return f() = the rate of PEER.OPERATION; `Unmeasured` when the peer does not run. Bytes go under `key`."""
-        peer, op = asked.split(".")
 
-        def rate() -> float:
-            if peer not in self._peers:
-                raise Unmeasured("not installed or not importable: see `peers`")
-            answer = self._peers[peer].ask(op, **arguments)
+        def keep(answer: Mapping[str, Any]) -> None:
             if "bytes" in answer:
                 self._sent[key] = float(answer["bytes"])
-            return float(answer["count"]) / max(float(answer["cpu"]), 1e-6)
 
-        return rate
+        return peer_rate(self._peers, asked, keep, **arguments)
 
 
 def _compared(ours: Vectors, psi: Intersections, peers: _Peers, s: Sizes) -> list[Case]:
@@ -94,16 +89,6 @@ def _compared(ours: Vectors, psi: Intersections, peers: _Peers, s: Sizes) -> lis
         case("curve PSI", "spu RR22", IDS, curve, "spu.rr22", n=s.transfer_ids),
         case("RSA PSI", "pycryptodome", IDS, psi.rsa, "pycryptodome.psi", ">= 1.2", ids=s.rsa_ids),
     ]  # fmt: skip
-
-
-def _notes(found: dict[str, dict[str, Any]]) -> list[str]:
-    lines = []
-    for name, state in found.items():
-        versions = ", ".join(f"{library} {version}" for library, version in (state["versions"] or {}).items())
-        lines.append(f"peer {name}: {versions or 'NOT MEASURED: ' + state['reason']}")
-    if any(state.get("remedy") == REMEDY for state in found.values()):
-        lines.append(f"remedy: {REMEDY} installs the peers into an environment of their own")
-    return lines
 
 
 def _ifma() -> bool | None:

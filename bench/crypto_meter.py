@@ -48,12 +48,13 @@ class Meter:
         return self._timed(count, work)[0]
 
     def _timed(self, count: int, work: Callable[[], Result]) -> tuple[float, Result]:
-        start = _cpu()
+        start = cpu()
         result = work()
-        return count / (_cpu() - start), result
+        return count / (cpu() - start), result
 
 
-def _cpu() -> float:
+def cpu() -> float:
+    """Return CPU seconds of this process, all threads, and of the processes that it started and that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 

@@ -57,6 +57,7 @@ class Case:
     ours: Figure
     theirs: Figure | None
     target: str | None = None
+    once: bool = False  # takes minutes: measured in the first turn alone, which is no warm-up for it
 
 
 @dataclass(frozen=True)
@@ -71,23 +72,25 @@ class Suite:
 
 
 def measure(cases: Sequence[Case], repetitions: int, tell: Tell) -> list[Row]:
-    """Run all cases in turn, `repetitions` times, after one warm-up round that does not count."""
+    """Run all cases in turn, `repetitions` times, after one warm-up round that counts for those alone that run once."""
     figures: list[list[tuple[float, float | None]]] = [[] for _ in cases]
     reasons: dict[int, str] = {}
-    start, done = time.monotonic(), 0
+    left = _Left([1 if case.once else repetitions + 1 for case in cases])
     for turn in range(repetitions + 1):
         seen: dict[Figure, float] = {}
         for i, case in enumerate(cases):
+            if case.once and turn:
+                continue
+            start = time.monotonic()
             try:
                 theirs = None if case.theirs is None or i in reasons else _once(case.theirs, seen)
             except Unmeasured as error:  # listed in the case's row
                 theirs, reasons[i] = None, " ".join(part for part in (error.what, error.found) if part)
             pair = _once(case.ours, seen), theirs
-            if turn:
+            if turn or case.once:
                 figures[i].append(pair)
-            done += 1
-            left = (time.monotonic() - start) / done * (len(cases) * (repetitions + 1) - done)
-            tell(f"{case.name} | {case.peer}" if case.peer else case.name, turn, repetitions, left)
+            seconds = left.after(i, time.monotonic() - start)
+            tell(f"{case.name} | {case.peer}" if case.peer else case.name, turn, repetitions, seconds)
     return [_row(case, figures[i], reasons.get(i)) for i, case in enumerate(cases)]
 
 
@@ -118,6 +121,20 @@ def short(x: float) -> str:
     if abs(x) >= 1e6:
         return f"{x / 1e6:.3g}M"
     return f"{x / 1e3:.3g}k" if abs(x) >= 1e4 else f"{x:.4g}"
+
+
+class _Left:
+    """How long the rest takes: each case as long as the last time, one that never ran as long as the mean."""
+
+    def __init__(self, times: list[int]) -> None:
+        self._times, self._last = times, dict[int, float]()
+
+    def after(self, i: int, seconds: float) -> float:
+        """Return the seconds that remain after case i has taken `seconds`."""
+        self._times[i] -= 1
+        self._last[i] = seconds
+        mean = statistics.mean(self._last.values())
+        return sum(times * self._last.get(k, mean) for k, times in enumerate(self._times))
 
 
 def _once(figure: Figure, seen: dict[Figure, float]) -> float:

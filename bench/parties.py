@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from base.errors import AccordError, Cancelled, StateError
 from components.contract import Component, RoleFunction
 from crypto.node_keys import NodeKeys
@@ -88,7 +86,7 @@ def run_step(
         )
         ctx = StepContext(
             run=RUN, step=STEP, attempt=1, party=party, role=role, roles=roles, inputs=inputs.get(party, {}),
-            services=Services(own, party.encode() * 8, _nothing, _nothing, _no_data),
+            services=Services(own, party.encode() * 8, *NO_SERVICES),
             randomness=Randomness(1, f"bench/{STEP}", party.encode() * 8), channel=channel,
             checkpoint=FileCheckpoint(folder / "checkpoints"),
             observer=_Watch(timed.rounds if party == min(parties) else []), spills=Spill(folder / "spill"),
@@ -127,9 +125,8 @@ def _run(function: RoleFunction, ctx: StepContext, params: Any, stop: list[Accor
         raise
 
 
-def _nothing(*_: object) -> Any:
-    raise StateError("a benchmark has no Spark and no feature specs")
+def _absent(*_: object) -> Any:
+    raise StateError("a benchmark has no Spark, no feature specs and no data sets")
 
 
-def _no_data(name: str) -> tuple[pa.Table, Mapping[str, Any]]:
-    raise StateError("a benchmark has no data sets", found=name)
+NO_SERVICES = (_absent, _absent, _absent)  # spark, spec, data of `Services`

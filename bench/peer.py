@@ -13,13 +13,13 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.frame import Unmeasured
+from bench.frame import Figure, Unmeasured
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = HERE.parent / ".venv-bench"
@@ -103,6 +103,37 @@ def open_peers(place: Place | None = None) -> Iterator[tuple[dict[str, Peer], di
             stack.callback(peer.close)
             found[name] = {"versions": dict(peer.versions), "reason": None}
         yield peers, found
+
+
+def peer_rate(
+    peers: Mapping[str, Peer], asked: str, heard: Callable[[Mapping[str, Any]], None] = lambda answer: None, /,
+    **n: int,
+) -> Figure:  # fmt: skip
+    """Return f() = the rate of PEER.OPERATION for a CPU-second of what the peer reports; `heard` gets its answer.
+
+    f raises `Unmeasured` when the peer does not run.
+    """
+    peer, op = asked.split(".")
+
+    def rate() -> float:
+        if peer not in peers:
+            raise Unmeasured("not installed or not importable: see `peers`")
+        answer = peers[peer].ask(op, **n)
+        heard(answer)
+        return float(answer["count"]) / max(float(answer["cpu"]), 1e-6)
+
+    return rate
+
+
+def notes(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line for each peer: its versions, or why it is not measured."""
+    lines = []
+    for name, state in found.items():
+        versions = ", ".join(f"{library} {version}" for library, version in (state["versions"] or {}).items())
+        lines.append(f"peer {name}: {versions or 'NOT MEASURED: ' + state['reason']}")
+    if any(state.get("remedy") == REMEDY for state in found.values()):
+        lines.append(f"remedy: {REMEDY} installs the peers into an environment of their own")
+    return lines
 
 
 def _start(name: str, place: Place) -> Peer:
