@@ -126,7 +126,8 @@ def test_rows_of_duplicates_follow_the_parameter_and_the_report_counts(parties):
     kept = align(parties, ids, on_duplicates="all")
     assert kept.outputs["bank"]["alignment"].to_pydict() == {"row": [0], "index": [0], "first": [0]}
     assert kept.outputs["bank"]["report"] == {
-        "table": "t", "read": None, "null": 0, "invalid": {}, "dropped_duplicates": 0, "rows": 3, "distinct": 2, "duplicate": 1, "padded": 32,
+        "table": "t", "read": None, "null": 0, "invalid": {}, "dropped_duplicates": 0,
+        "rows": 3, "distinct": 2, "duplicate": 1, "padded": 32,
         "buckets": 1, "aligned": 1, "rows_joined": 2,
     }  # fmt: skip
     assert align(parties, ids, on_duplicates="first").outputs["bank"]["report"]["rows_joined"] == 1

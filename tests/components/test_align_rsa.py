@@ -147,7 +147,8 @@ def test_the_report_counts_and_names_no_one(parties):
     given["bank"]["report"] = {"ratings": {"read": 11, "dropped": {"user_id.null": 2, "user_id.form": 1, "x.null": 9}}}
     report = align(parties, given).outputs["bank"]["report"]
     assert report == {
-        "table": "ratings", "read": 11, "null": 2, "invalid": {"form": 1}, "dropped_duplicates": 0, "rows": 8, "distinct": 6, "duplicate": 2,
+        "table": "ratings", "read": 11, "null": 2, "invalid": {"form": 1}, "dropped_duplicates": 0,
+        "rows": 8, "distinct": 6, "duplicate": 2,
         "padded": 32, "buckets": 1, "aligned": 4, "rows_joined": 5,
     }  # fmt: skip
 

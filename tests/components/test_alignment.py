@@ -217,7 +217,8 @@ def test_the_report_counts_and_names_no_id():
     outputs = finish(ctx, how, ids, np.array([2, 0]), None)
     assert outputs["alignment"].to_pydict() == {"row": [2, 0], "index": [0, 1], "first": [1, 3]}
     assert outputs["report"] == {
-        "table": "t", "read": 9, "null": 2, "invalid": {"too_long": 3}, "dropped_duplicates": 0, "rows": 4, "distinct": 3, "duplicate": 1,
+        "table": "t", "read": 9, "null": 2, "invalid": {"too_long": 3}, "dropped_duplicates": 0,
+        "rows": 4, "distinct": 3, "duplicate": 1,
         "padded": 4, "buckets": 1, "aligned": 2, "rows_joined": 2,
     }  # fmt: skip
     assert finish(ctx, how, ids, np.array([1]), None)["report"]["rows_joined"] == 2
