@@ -95,7 +95,7 @@ class Exchange(Secret):
         )  # fmt: skip
         self._run = "/".join((ctx.run, ctx.step, *pair))
         self._width = tag_bytes(self.own * params.buckets, theirs * params.buckets)
-        self._name = f"curve.{ctx.run}.{ctx.step}.{self.peer}"
+        self._name = f"run/{ctx.run}/curve.{ctx.step}.{self.peer}"
         kept = self._kept()
         self._secret = CurveSecret.from_bytes(kept[:32], self._run, params.id_column)
         self._padding, self._spending = kept[32:64], kept[64:].hex()

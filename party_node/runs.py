@@ -29,6 +29,7 @@ from pipelines.load import Pipeline, loads
 from pipelines.plan import RunPlan, Template, commitment, make_template, require_same_template, used_specs
 from pipelines.spec import PipelineSpec
 from runtime.data import snapshot_digest
+from runtime.keys import run_secrets
 from runtime.party import Home
 from transport.ledger import Head, Ledger, SignedHead
 
@@ -204,9 +205,10 @@ class Runs:
     # --- parts
 
     def _forget_checkpoints(self, run: str) -> None:
-        """They, and what a killed step spilled, hold what no artefact holds: a party's factors after each round."""
-        for kind in ("checkpoints", "spill"):
-            shutil.rmtree(self._home.path("store", kind, run), ignore_errors=True)
+        """They, spilled files and the run's secrets hold what no artefact holds: factors, ids, a scalar."""
+        ended = [self._home.path("store", kind, run) for kind in ("checkpoints", "spill")]
+        for folder in (*ended, run_secrets(self._home.path("secrets"), run)):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _open(self, row: Run, signatures: Mapping[str, Any]) -> None:
         """Counting the quota and opening are one transaction: many runs may have been prepared before any was open."""

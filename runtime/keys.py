@@ -56,7 +56,7 @@ class PartyKeys:
 
     def put(self, name: str, data: bytes) -> None:
         """Keep `data` under `name`, sealed for this node; replaced as a whole."""
-        write_whole(self._sealed(name), self._own.seal(data, _checked(name)), private=True)
+        write_whole(self._sealed(name), self._own.seal(data, name), private=True)
 
     def get(self, name: str) -> bytes | None:
         """Return what was put last, or None; `CryptoError` when the file is not what this node sealed as `name`."""
@@ -76,14 +76,24 @@ class PartyKeys:
             file.unlink(missing_ok=True)
 
     def _sealed(self, name: str) -> Path:
-        """Return the file of a sealed secret: in a folder that no name of `keep` is."""
+        """Return the file of a sealed secret: in a folder that no name of `keep` is; run/RUN/... in the run's own."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return self._folder / ".sealed" / _checked(name)
+        scope, _, rest = name.rpartition("/")
+        if not scope:
+            return self._folder / ".sealed" / _checked(rest)
+        if not scope.startswith("run/"):
+            raise CryptoError("not a name of a secret", expected="a name, or run/RUN/name")
+        return run_secrets(self._folder, scope.removeprefix("run/")) / _checked(rest)
 
     def _peer(self, party: str) -> NodePublicKeys:
         if party not in self._peers:
             raise PeerForeign("the accord names no such party", expected=", ".join(sorted(self._peers)), found=party)
         return self._peers[party]
+
+
+def run_secrets(folder: Path, run: str) -> Path:
+    """Return the folder of what was put for a run: it goes with the run, however the run ends."""
+    return folder / ".runs" / _checked(run)
 
 
 def _checked(name: str) -> str:

@@ -78,7 +78,7 @@ def test_all_end_with_the_same_people_in_the_same_order(threads, monkeypatch, pa
     for name in names:
         report = outcome.outputs[name]["report"]
         assert (report["distinct"], report["aligned"]) == (len(ids[name]), len(joined[name]))
-        assert not list((threads.folder / name / ".sealed").glob("curve.*"))  # forgotten
+        assert not list((threads.folder / name / ".runs").rglob("curve.*"))  # forgotten
 
 
 SETS = st.sets(st.sampled_from([*PEOPLE[:12], "", "ü", "\U0001d518", "0", "00"]))

@@ -1,5 +1,6 @@
 """Secrets that are sealed for the node: nothing else opens them, and no name leaves the folder."""
 
+import shutil
 import stat
 import tracemalloc
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from base.errors import CryptoError
 from crypto.node_keys import NodeKeys
 from party_node.runs import _RUN
-from runtime.keys import PartyKeys
+from runtime.keys import PartyKeys, run_secrets
 
 NODE = NodeKeys.generate()
 SECRET = b"the one secret that no file shows"
@@ -154,3 +155,17 @@ def test_large_data_take_one_more_copy_and_no_third(keys):
     tracemalloc.stop()
     assert put < 1.2 * len(data)
     assert keys.get("large") == data
+
+
+def test_secrets_of_a_run_lie_in_a_folder_that_goes_with_it(tmp_path):
+    keys = _keys(tmp_path / "secrets")
+    keys.put("run/20261130T1-x/curve.align.bureau", b"scalar")
+    keys.put("rsa.bureau", b"stays")
+    assert keys.get("run/20261130T1-x/curve.align.bureau") == b"scalar"
+    assert keys.get("run/20261130T1-y/curve.align.bureau") is None
+    shutil.rmtree(run_secrets(tmp_path / "secrets", "20261130T1-x"))
+    assert keys.get("run/20261130T1-x/curve.align.bureau") is None
+    assert keys.get("rsa.bureau") == b"stays"
+    for name in ("run/../x", "run/a/b/c", "other/a/b", "run/a", "/run/a/b", "run//b", "run/.a/b", "a/b"):
+        with pytest.raises(CryptoError, match="not a name"):
+            keys.put(name, b"")
