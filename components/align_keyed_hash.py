@@ -29,13 +29,11 @@ below `min_overlap`, or for the number alone, no tag is sent. A further attempt 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from base.canonical import digest
-from base.errors import ConsentError, CryptoError
+from base.errors import ConsentError, CryptoError, DataError
 from components.alignment import (
     LARGEST_BUCKET,
     MATCHED,
@@ -45,6 +43,7 @@ from components.alignment import (
     capacity,
     exchange_sizes,
     finish,
+    id_rule,
     own_ids,
     receive_matched,
     send_matched,
@@ -57,15 +56,14 @@ from crypto.agreement import frame
 from crypto.curve import from_column, to_column
 from crypto.keyed_hash import EphemeralKey, TagKey
 from features.id_entropy import low_entropy
-from features.spec import IdRule
 from transport.message import Message, Protection, WireSchema
 
 TAG = 32
 SLICE = 1 << 20  # tags in one message: 32 MB
 ANY_SIZE = 1 << 62  # no bucket of ids is worked on at once
-KEY = WireSchema("signed_key", {"public": pa.binary(32), "signature": pa.binary(64), "rule": pa.binary(32)})
+KEY = WireSchema("signed_key", {"public": pa.binary(32), "signature": pa.binary(64)})
 KEYED_TAGS = WireSchema("keyed_tags", {"tag": pa.binary(TAG)})
-_KEY = "nothing: a public key of this attempt, signed, and the digest of the id rule"
+_KEY = "nothing: a public key of this attempt, signed"
 # fmt: off
 MESSAGES = (
     *SIZE_MESSAGES,
@@ -91,8 +89,8 @@ class AlignKeyedHashParams(AlignParams):
 
 def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     """Return the rows of the own ids in the aligned order, where the receiver may learn it, and the report."""
-    # 1. The id rule; sizes; if the accord asks, how many are common.
-    learners, rule, ids = _begin(ctx, params)
+    # 1. Sizes and the id rule; if the accord asks, how many are common.
+    learners, ids = _begin(ctx, params)
     ((sender, points),) = exchange_sizes(ctx, params, ids).items()
     exchanges = {sender: Exchange(ctx, params, ids, (ctx.party, sender), points)} if params.counts else {}
     counted = count_common(ctx, params, exchanges) if exchanges else {}
@@ -101,7 +99,7 @@ def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
         return finish(ctx, params, ids, None, counted[sender])
 
     # 2. The key of this attempt.
-    key = _agree(ctx, params, sender, points * params.buckets, rule)
+    key = _agree(ctx, params, sender, points * params.buckets, ids)
 
     # 3. Tags of the sender's ids, compared with those of the own.
     rows, positions = _match(ctx, ids, key, sender, points * params.buckets)
@@ -117,7 +115,7 @@ def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
 def sender(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     """Return the rows of the own ids in the aligned order, where the sender may learn it, and the report."""
     # 1.
-    learners, rule, ids = _begin(ctx, params)
+    learners, ids = _begin(ctx, params)
     ((receiver, points),) = exchange_sizes(ctx, params, ids).items()
     exchanges = {receiver: Exchange(ctx, params, ids, (receiver, ctx.party), points)} if params.counts else {}
     for exchange in exchanges.values():
@@ -127,7 +125,7 @@ def sender(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
         return finish(ctx, params, ids, None, None)
 
     # 2.
-    key = _agree(ctx, params, receiver, points * params.buckets, rule)
+    key = _agree(ctx, params, receiver, points * params.buckets, ids)
 
     # 3. Padded, in the order of the tags' bytes.
     order = _send_tags(ctx, ids, key, capacity(ids.padded, params.buckets) * params.buckets)
@@ -141,44 +139,42 @@ def sender(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     return finish(ctx, params, ids, rows, None)
 
 
-def _begin(ctx: Context, params: AlignKeyedHashParams) -> tuple[tuple[str, ...], IdRule, Ids]:
-    """Return who learns, the rule of the ids and the ids; `ConsentError` for ids that can be counted through."""
+def _begin(ctx: Context, params: AlignKeyedHashParams) -> tuple[tuple[str, ...], Ids]:
+    """Return who learns and the ids; `ConsentError` for ids that can be counted through."""
     senders = ctx.parties("sender")
     ctx.require(len(senders) == 1, "keyed hashes are for two parties: one key for more would open all to each",
                 expected="one sender", found=len(senders), remedy="align_ecdh")  # fmt: skip
     learners = params.learners(ctx)
     ids = own_ids(ctx, params, LARGEST_BUCKET if params.counts else ANY_SIZE)
-    spec = (ctx.inputs["tables"][params.tables[ctx.party]].schema.metadata or {}).get(b"spec", b"").decode()
-    ctx.require(bool(spec), "a table does not say how its ids are written", expected="a table of validate_tables",
-                found="no feature spec")  # fmt: skip
-    rule = cast(IdRule, ctx.spec(spec).columns[params.id_column].normal_form)
+    rule = id_rule(ctx, params)
+    if rule is None:
+        raise DataError("a table does not say how its ids are written", expected="a table of validate_tables",
+                        found="no feature spec", where=f"{ctx.party}, step {ctx.step}")  # fmt: skip
     if low_entropy(rule) and not params.allow_low_entropy:
         raise ConsentError(
             "ids of this kind can be tried one by one by the party that holds the key", expected="ids of a large space",
             found=f"type {rule.type}", where=f"{ctx.party}, step {ctx.step}, column {params.id_column}",
             remedy="align_ecdh or align_rsa; or allow_low_entropy, which the accord has to allow",
         )  # fmt: skip
-    return learners, rule, ids
+    return learners, ids
 
 
-def _agree(ctx: Context, params: AlignKeyedHashParams, peer: str, theirs: int, rule: IdRule) -> TagKey:
+def _agree(ctx: Context, params: AlignKeyedHashParams, peer: str, theirs: int, ids: Ids) -> TagKey:
     """Count the peer's ids, then agree on the key of this attempt.
 
     `PeerForeign` for a key that the peer's node did not sign for this run, step, attempt and pair of parties.
     """
     remedy = "sign a new accord, or raise max_tests after weighing it against the number of possible ids"
     spend(ctx, f"tests.{peer}", theirs, params.max_tests, ctx.secret_bytes(8).hex(), f"tests of ids of {peer}", remedy)
-    own, written = EphemeralKey(), bytes.fromhex(digest(rule.model_dump(mode="json")))
+    own = EphemeralKey()
     pair = (*ctx.parties("receiver"), *ctx.parties("sender"))
-    context = frame(*(part.encode() for part in (ctx.run, ctx.step, str(ctx.attempt), *pair)), written)
-    values = {"public": own.public, "signature": ctx.keys.sign(_signed(ctx, ctx.party, own.public)), "rule": written}
+    context = frame(*(part.encode() for part in (ctx.run, ctx.step, str(ctx.attempt), *pair)), ids.rule)
+    values = {"public": own.public, "signature": ctx.keys.sign(_signed(ctx, ctx.party, own.public))}
     ctx.send("key", pa.table({name: pa.array([value], KEY.columns[name]) for name, value in values.items()}), peer)
     found = ctx.recv("key", peer).to_pylist()
     if len(found) != 1:
         raise CryptoError("a key of another form", expected="one signed key", where=f"key of {peer}")
     ctx.keys.verify(peer, _signed(ctx, peer, found[0]["public"]), found[0]["signature"])
-    ctx.require(found[0]["rule"] == written, f"ids are written by another rule at {peer}", expected=written.hex(),
-                found=found[0]["rule"].hex(), remedy="one id rule in the feature specs of both tables")  # fmt: skip
     return own.agree(found[0]["public"], context)
 
 

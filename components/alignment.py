@@ -18,19 +18,21 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from annotated_types import Ge, Le
 
+from base.canonical import digest
 from base.errors import CryptoError
 from components.contract import Context, Outputs, Params
 from features.id_partition import bucket_numbers
+from features.spec import IdRule
 from transport.message import Message, Protection, WireSchema
 
-SIZES = WireSchema("sizes", {"padded": pa.int64(), "buckets": pa.int32()})
+SIZES = WireSchema("sizes", {"padded": pa.int64(), "buckets": pa.int32(), "rule": pa.binary(32)})
 SEALED_POSITIONS = WireSchema("sealed_positions", {"sealed": pa.binary()})
 LARGEST_BUCKET = 1 << 18  # ids: about 100 MB while it is worked on
 PIECE = 1 << 20  # positions in one message
@@ -67,8 +69,8 @@ class AlignParams(Params):
 
 # fmt: off
 SIZE_MESSAGES = (
-    Message("size", "receiver", "sender",   SIZES, Protection.PUBLIC, "N of the receiver, up to pad_to"),
-    Message("size", "sender",   "receiver", SIZES, Protection.PUBLIC, "N of the sender, up to pad_to"),
+    Message("size", "receiver", "sender",   SIZES, Protection.PUBLIC, "N of the receiver, up to pad_to; its id rule"),
+    Message("size", "sender",   "receiver", SIZES, Protection.PUBLIC, "N of the sender, up to pad_to; its id rule"),
 )
 MATCHED = Message("matched", "receiver", "sender", SEALED_POSITIONS, Protection.WRAPPED, "which of the sender's people are common to all, in the aligned order; nothing unless reveal_to names it")  # noqa: E501
 # fmt: on
@@ -84,6 +86,7 @@ class Ids:
     padded: int  # N
     order: np.ndarray  # rows of `values`, bucket by bucket
     cuts: np.ndarray  # (B + 1,) where each bucket starts in `order`
+    rule: bytes = bytes(32)  # digest of the rule that the ids are written by; zeros where the table names no spec
 
     def bucket(self, b: int) -> np.ndarray:
         """Return the rows of bucket b."""
@@ -111,7 +114,9 @@ def own_ids(ctx: Context, params: AlignParams, largest: int = LARGEST_BUCKET) ->
     np.minimum.at(first, rows, np.arange(len(rows)))
     padded = max(-(-len(values) // params.pad_to) * params.pad_to, params.pad_to)
     by_bucket, cuts = _into_buckets(ctx, values, params.buckets)
-    ids = Ids(values, first, times, padded, by_bucket, cuts)
+    rule = id_rule(ctx, params)
+    written = bytes.fromhex(digest(rule.model_dump(mode="json"))) if rule else bytes(32)
+    ids = Ids(values, first, times, padded, by_bucket, cuts, written)
     fullest, room = int(np.diff(cuts).max(initial=0)), capacity(padded, params.buckets)
     enough = -(-padded // (largest // 2))
     ctx.require(room <= largest, "buckets are too large", expected=f"at most {largest} ids in one",
@@ -121,6 +126,13 @@ def own_ids(ctx: Context, params: AlignParams, largest: int = LARGEST_BUCKET) ->
     return ids
 
 
+def id_rule(ctx: Context, params: AlignParams) -> IdRule | None:
+    """Return the rule that the party's ids are written by, None where their table does not name its feature spec."""
+    table: pa.Table = ctx.inputs["tables"][params.tables[ctx.party]]
+    spec = (table.schema.metadata or {}).get(b"spec", b"").decode()
+    return cast(IdRule, ctx.spec(spec).columns[params.id_column].normal_form) if spec else None
+
+
 def capacity(padded: int, buckets: int) -> int:
     """Return how many points each bucket has: a binomial exceeds mean + 8σ with a chance below 2^-45."""
     mean = padded / buckets
@@ -128,17 +140,23 @@ def capacity(padded: int, buckets: int) -> int:
 
 
 def exchange_sizes(ctx: Context, params: AlignParams, ids: Ids) -> dict[str, int]:
-    """Tell and hear N before anything else; return {peer: points in each of its buckets}."""
+    """Tell and hear N and the id rule before anything else; return {peer: points in each of its buckets}.
+
+    `DataError` when a peer has another number of buckets, or writes its ids by another rule: nothing would match.
+    """
     peers = ctx.parties("sender") if ctx.role == "receiver" else ctx.parties("receiver")
     for peer in peers:
-        ctx.send("size", pa.table({"padded": pa.array([ids.padded], pa.int64()),
-                                   "buckets": pa.array([params.buckets], pa.int32())}), peer)  # fmt: skip
+        row = (ids.padded, params.buckets, ids.rule)
+        columns = zip(row, SIZES.columns.items(), strict=True)
+        ctx.send("size", pa.table({name: pa.array([value], kind) for value, (name, kind) in columns}), peer)
     found = {}
     for peer in peers:
-        (row,) = ctx.recv("size", peer).to_pylist()
-        ctx.require(row["buckets"] == params.buckets and row["padded"] >= 1, f"sizes of {peer}",
-                    expected=f"{params.buckets} buckets", found=f"{row['buckets']} buckets")  # fmt: skip
-        found[peer] = capacity(row["padded"], params.buckets)
+        (told,) = ctx.recv("size", peer).to_pylist()
+        ctx.require(told["rule"] == ids.rule, f"ids are written by another rule at {peer}", expected=ids.rule.hex(),
+                    found=told["rule"].hex(), remedy="one id rule in the feature specs of both tables")  # fmt: skip
+        ctx.require(told["buckets"] == params.buckets and told["padded"] >= 1, f"sizes of {peer}",
+                    expected=f"{params.buckets} buckets", found=f"{told['buckets']} buckets")  # fmt: skip
+        found[peer] = capacity(told["padded"], params.buckets)
     return found
 
 

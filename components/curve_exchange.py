@@ -97,7 +97,7 @@ class Exchange(Secret):
         self._width = tag_bytes(self.own * params.buckets, theirs * params.buckets)
         self._name = f"run/{ctx.run}/curve.{ctx.step}.{self.peer}"
         kept = self._kept()
-        self._secret = CurveSecret.from_bytes(kept[:32], self._run, params.id_column)
+        self._secret = CurveSecret.from_bytes(kept[:32], self._run, ids.rule.hex())
         self._padding, self._spending = kept[32:64], kept[64:].hex()
         self._large, self._masked = len(ids.values) >= params.spark_above, cast(_Group | None, None)
         self._spend(theirs * params.buckets, "")
@@ -161,7 +161,7 @@ class Exchange(Secret):
         kept = self._ctx.keys.get(self._name) if self._ctx.attempt > 1 else None
         if kept is None:
             self.close()
-            scalar = CurveSecret(self._run, self._params.id_column).to_bytes()
+            scalar = CurveSecret(self._run, self._ids.rule.hex()).to_bytes()
             kept = scalar + self._ctx.secret_bytes(32 + _SPENDING)
             self._ctx.keys.put(self._name, kept)
         return kept
@@ -186,7 +186,7 @@ class Exchange(Secret):
         ctx, cuts, B = self._ctx, self._ids.cuts, self._params.buckets
         end = max(int(np.searchsorted(cuts, cuts[b] + GROUP, side="right")) - 1, b + 1)
         group = _Group(range(b, end), np.sort(self._ids.order[cuts[b] : cuts[end]]), ctx.spill())
-        work = _masking(self._secret.to_bytes(), self._run, self._params.id_column)
+        work = _masking(self._secret.to_bytes(), self._run, self._ids.rule.hex())
         values = self._ids.values.take(pa.array(group.rows))
         partition(ctx.spark(), values, B, bucket_salt(ctx), work, WIDTH, group.folder)
         return group

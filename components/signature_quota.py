@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 
 from base.errors import ConsentError
-from components.alignment import AlignParams
+from components.alignment import AlignParams, id_rule
 from components.contract import Context
 from components.quota import spend
 from features.id_entropy import id_space
@@ -53,9 +53,8 @@ class Signing:
 
 def require_sparse(ctx: Context, params: AlignParams, limit: int) -> None:
     """Raise `ConsentError` when `limit` signatures would test more than a tenth of the possible ids of the column."""
-    table = ctx.inputs["tables"][params.tables[ctx.party]]
-    name = (table.schema.metadata or {}).get(b"spec", b"").decode()
-    space = id_space(ctx.spec(name).columns[params.id_column].normal_form) if name else None
+    rule = id_rule(ctx, params)
+    space = id_space(rule) if rule else None
     if space is not None and limit > space // SHARE:
         raise ConsentError(
             "so many signatures would test a large part of all possible ids", expected=f"at most {space // SHARE}",

@@ -136,7 +136,7 @@ def test_the_number_alone_shows_nobody(threads):
     assert [set(outcome.outputs[p]) for p in ids] == [{"report"}] * 2
     assert [outcome.outputs[p]["report"]["aligned"] for p in ids] == [40, None]
     assert {name for _, _, table in sent(outcome) for name in table.column_names} == {
-        "padded", "buckets", "point", "tag", "sealed",
+        "padded", "buckets", "rule", "point", "tag", "sealed",
     }  # fmt: skip
     assert [table.num_rows for _, _, table in sent(outcome, "matched")] == [0]
     assert not sent(outcome, "order")
@@ -512,9 +512,10 @@ def tampered(which, make):
         ("answer", lambda t: pa.table({"tag": pa.array([b"0" * 9] * 8, pa.binary(9))}), "another type"),
         ("order", lambda t: pa.table({"point": pa.array([0] * 8, pa.int32())}), "no permutation"),
         ("order", lambda t: t.slice(1), "no permutation"),
-        ("size", lambda t: pa.table({"padded": t["padded"], "buckets": pa.array([2], pa.int32())}), "2 buckets"),
-        ("size", lambda t: pa.table({"padded": pa.array([1 << 40]), "buckets": t["buckets"]}), "too large"),
-        ("size", lambda t: pa.table({"padded": pa.array([0]), "buckets": t["buckets"]}), "sizes of bureau"),
+        ("size", lambda t: t.set_column(1, "buckets", pa.array([2], pa.int32())), "2 buckets"),
+        ("size", lambda t: t.set_column(0, "padded", pa.array([1 << 40])), "too large"),
+        ("size", lambda t: t.set_column(0, "padded", pa.array([0])), "sizes of bureau"),
+        ("size", lambda t: t.set_column(2, "rule", pa.array([b"r" * 32], pa.binary(32))), "another rule at bureau"),
     ],
 )
 def test_a_sender_s_wrong_answers_are_refused(threads, tmp_path, which, make, error):

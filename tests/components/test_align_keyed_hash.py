@@ -287,7 +287,7 @@ def signed(**more):
             text = align_keyed_hash.frame(
                 b"accord keyed hash key 1", *(str(said[k]).encode() for k in ("run", "step", "attempt", "party")), key
             )
-            row = {"public": key, "signature": ctx.keys.sign(text), "rule": table["rule"][0].as_py()}
+            row = {"public": key, "signature": ctx.keys.sign(text)}
             return [pa.table({k: pa.array([v], table.schema.field(k).type) for k, v in row.items()})]
 
         return Disturbed(ctx, make)

@@ -331,12 +331,13 @@ def test_no_signature_leaves_beyond_the_limit_whatever_the_key_s_length(parties)
 def test_more_signatures_than_a_tenth_of_the_possible_ids_are_refused(parties, specs):
     schema = {b"spec": b"user"}
     given = inputs(bank=BANK, bureau=BUREAU)
-    table = given["bureau"]["tables"]["people"]
-    given["bureau"]["tables"]["people"] = table.replace_schema_metadata(schema)
+    for at in given.values():
+        at["tables"] = {name: table.replace_schema_metadata(schema) for name, table in at["tables"].items()}
     width = specs["user"].columns["user_id"].rule.width
     for limit, refused in ((10**width // 10, False), (10**width // 10 + 1, True)):
-        outcome = align(parties, given, {"max_signatures": limit}, run=f"run-{limit}",
-                        functions={"bureau": with_specs(specs, component("align_rsa").roles["sender"])})  # fmt: skip
+        roles = component("align_rsa").roles
+        functions = {"bank": with_specs(specs, roles["receiver"]), "bureau": with_specs(specs, roles["sender"])}
+        outcome = align(parties, given, {"max_signatures": limit}, run=f"run-{limit}", functions=functions)
         assert ("bureau" in outcome.errors) is refused
     assert "all possible ids" in str(outcome.errors["bureau"])
 

@@ -140,11 +140,12 @@ def test_common_to_all_is_the_intersection(sets):
 
 def test_sizes_are_heard_as_capacities_and_another_number_of_buckets_is_refused():
     ctx = Party()
-    ids = SimpleNamespace(padded=8)
+    ids = SimpleNamespace(padded=8, rule=bytes(32))
     assert alignment.exchange_sizes(ctx, params(buckets=2), ids) == {"bureau": capacity(8, 2)}
     for padded, buckets in ((8, 3), (0, 2), (-4, 2)):
         ctx.send = lambda name, table, to: None
-        ctx.recv = lambda name, from_, row=(padded, buckets): pa.table({"padded": [row[0]], "buckets": [row[1]]})
+        told = pa.table({"padded": [padded], "buckets": [buckets], "rule": [bytes(32)]})
+        ctx.recv = lambda name, from_, told=told: told
         with pytest.raises(DataError, match="sizes of bureau"):
             alignment.exchange_sizes(ctx, params(buckets=2), ids)
 
