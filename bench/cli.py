@@ -22,8 +22,12 @@ def bench(
     name: Annotated[str, typer.Argument(help=f"{', '.join(BENCHMARKS)}, or {ALL}.")],
     json_file: Annotated[Path | None, typer.Option("--json", help="Write header and rows to this file.")] = None,
     repetitions: Annotated[int, typer.Option(min=1, help="How often each pair is measured, in turn.")] = 5,
-    curve: Annotated[list[int], typer.Option(min=2, help="psi: ids a side on the curve; may be repeated.")] = [],  # noqa: B006
-    rsa: Annotated[list[int], typer.Option(min=2, help="psi: ids a side with signatures; may be repeated.")] = [],  # noqa: B006
+    curve: Annotated[
+        list[int] | None, typer.Option(min=2, help="psi: ids a side on the curve; may be repeated.")
+    ] = None,
+    rsa: Annotated[
+        list[int] | None, typer.Option(min=2, help="psi: ids a side with signatures; may be repeated.")
+    ] = None,
 ) -> None:
     """Measure, interleaved with a peer in the same run, and print ratios with their spread."""
     from bench.frame import Suite, measure, show, write

@@ -13,7 +13,7 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,12 +89,14 @@ class Peer:
 
 
 @contextmanager
-def open_peers(place: Place | None = None) -> Iterator[tuple[dict[str, Peer], dict[str, dict[str, Any]]]]:
-    """Start all peers; yield those that run, and for each name its versions or the reason why it is not measured."""
+def open_peers(
+    place: Place | None = None, names: Sequence[str] = NAMES
+) -> Iterator[tuple[dict[str, Peer], dict[str, dict[str, Any]]]]:
+    """Start peers; yield those that run, and for each name its versions or the reason why it is not measured."""
     place = place or Place()
     peers, found = dict[str, Peer](), dict[str, dict[str, Any]]()
     with ExitStack() as stack:
-        for name in NAMES:
+        for name in names:
             try:
                 peers[name] = peer = _start(name, place)
             except Unmeasured as error:

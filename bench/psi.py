@@ -26,6 +26,7 @@ from bench.psi_picture import picture, tables
 from bench.psi_run import Pair, Run, curve_params, rsa_params
 
 CURVE, RSA = (100_000, 1_000_000), (100_000,)
+PEERS = ("openmined", "spu", "pycryptodome")
 BESIDE = {"curve": 10_000, "spu": 2_500, "rsa": 1_000}
 RATE, GB = "ids/CPU-s", 1e9
 LIMIT = 2.0  # GB, of all processes of a party
@@ -38,7 +39,7 @@ def cases(
     place: Place | None = None,
 ) -> Iterator[Suite]:  # fmt: skip
     """Yield the cases for these numbers of ids a side."""
-    with open_peers(place) as (peers, found), tempfile.TemporaryDirectory() as folder:
+    with open_peers(place, PEERS) as (peers, found), tempfile.TemporaryDirectory() as folder:
         runs = Runs(Path(folder))
         ours, signed = runs.turn("align_ecdh", beside["curve"]), runs.turn("align_rsa", beside["rsa"])
         openmined = peer_rate(peers, "openmined.psi", n=beside["curve"])
@@ -51,7 +52,7 @@ def cases(
             *_sizes(runs, "align_ecdh", curve), *_sizes(runs, "align_rsa", rsa), *(_second(runs, n) for n in rsa),
         ]  # fmt: skip
         sizes = {"beside peers, in turn": dict(beside), "once": {"align_ecdh": [*curve], "align_rsa": [*rsa]}}
-        header = {"bits": BITS, "peers": found, "psi": {"ids a side": sizes, "runs": runs.documents}}
+        header = {"psi": {"bits": BITS, "ids a side": sizes, "peers": found, "runs": runs.documents}}
         yield Suite(listed, header, notes(found), lambda _: tables(runs.done), lambda _, path: picture(runs.done, path))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -129,19 +130,15 @@ class _Process:
 
     def hear(self, processes: Mapping[str, _Process]) -> dict[str, Any]:
         """Return the next line; `StateError` when a process has ended without it."""
-        assert self._process.stdout is not None
-        line: list[str] = []
-        reader = threading.Thread(target=lambda: line.append(self._process.stdout.readline()), daemon=True)  # type: ignore[union-attr]
-        reader.start()
-        while reader.is_alive():
-            reader.join(SAMPLE)
-            for party, each in processes.items():
+        out = self._process.stdout
+        assert out is not None
+        while not select.select([out], [], [], SAMPLE)[0]:
+            for each in processes.values():
                 if each._process.poll():
-                    raise StateError(f"{party} failed in its process", found=f"exit status {each._process.poll()}",
-                                     remedy="its own words stand above")  # fmt: skip
-        if not line[0]:
-            raise StateError("a party's process has ended without an answer", found=self._process.wait())
-        answer: dict[str, Any] = json.loads(line[0])
+                    raise each._failed()
+        if not (line := out.readline()):
+            raise self._failed()
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def end(self) -> int:
@@ -155,6 +152,12 @@ class _Process:
         self._sampler.join()
         self._process.kill()
         self._process.communicate()
+
+    def _failed(self) -> StateError:
+        code = self._process.wait()
+        return StateError(
+            "a party failed in its process", found=f"exit status {code}", remedy="its own words are above"
+        )
 
     def _sample(self) -> None:
         me = psutil.Process(self._process.pid)
