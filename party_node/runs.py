@@ -119,7 +119,7 @@ class Runs:
         if known is not None:
             self._mine(known.run, peer, (PREPARING, OPEN, FAILED))
             self._database.update(Run, known.run, state=FAILED, error=from_wire(body["error"]).to_wire(), run_key=None)
-            self._forget_checkpoints(known.run)
+            self._forget_checkpoints(known)
         return {}
 
     # --- closing
@@ -145,7 +145,7 @@ class Runs:
         for signer, signature in body["signatures"].items():
             self._ledger.keep_head(SignedHead(head, str(signer), str(signature)))
         self._database.update(Run, row.run, state=CLOSED)
-        self._forget_checkpoints(row.run)
+        self._forget_checkpoints(row)
         return {}
 
     # --- reading
@@ -204,10 +204,10 @@ class Runs:
 
     # --- parts
 
-    def _forget_checkpoints(self, run: str) -> None:
+    def _forget_checkpoints(self, row: Run) -> None:
         """They, spilled files and the run's secrets hold what no artefact holds: factors, ids, a scalar."""
-        ended = [self._home.path("store", kind, run) for kind in ("checkpoints", "spill")]
-        for folder in (*ended, run_secrets(self._home.path("secrets"), run)):
+        ended = [self._home.path("store", kind, row.run) for kind in ("checkpoints", "spill")]
+        for folder in (*ended, run_secrets(self._home.path("secrets", row.accord), row.run)):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _open(self, row: Run, signatures: Mapping[str, Any]) -> None:

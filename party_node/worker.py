@@ -33,7 +33,7 @@ from pipelines.accord import SignedAccord
 from runtime.artifacts import Ref, Store
 from runtime.execute import StepTask, execute
 from runtime.party import Home
-from runtime.services import services
+from runtime.services import party_keys, services
 from transport.channel import Channel
 from transport.flight import FlightCarrier
 from transport.inbox import DirectoryInbox
@@ -169,10 +169,10 @@ class Worker:
         }
 
     def _services(self, accord: SignedAccord) -> Any:
-        own = accord.terms.parties[self._home.party].data_sets
-        entries = {name: terms.model_dump(mode="json") for name, terms in own.items()}
-        conf = self._home.conf.spark
-        return services(self._home, self._accords.keys(), entries, lambda: spark.session(conf.master, conf.options))
+        terms, conf = accord.terms, self._home.conf.spark
+        keys = party_keys(self._home, {name: party.keys for name, party in terms.parties.items()}, terms.accord)
+        entries = {k: v.model_dump(mode="json") for k, v in terms.parties[self._home.party].data_sets.items()}
+        return services(self._home, keys, entries, lambda: spark.session(conf.master, conf.options))
 
     def _run_row(self, run: str) -> Run:
         with self._database.read() as session:

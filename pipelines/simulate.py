@@ -133,7 +133,7 @@ def _parties(
     peers = {party: terms.keys for party, terms in accord.terms.parties.items()}
     found = {}
     for party in spec.parties:
-        keys = party_keys(homes[party], peers)
+        keys = party_keys(homes[party], peers, spec.accord)
         ledger = Ledger(keys, MemoryLedgerStore())
         carrier = exchange.join(Door(guard, ledger, MemoryInbox()))
         entries = {k: v.model_dump(mode="json") for k, v in accord.terms.parties[party].data_sets.items()}

@@ -16,9 +16,9 @@ from runtime.keys import PartyKeys, party_secret
 from runtime.party import Home
 
 
-def party_keys(home: Home, peers: Mapping[str, NodePublicKeys]) -> PartyKeys:
-    """Return the party's keys with the peers that the accord names."""
-    return PartyKeys(home.party, NodeKeys.load(home.path("keys")), peers, home.path("secrets"))
+def party_keys(home: Home, peers: Mapping[str, NodePublicKeys], accord: str = "") -> PartyKeys:
+    """Return the party's keys with these peers; what steps keep, they keep for one accord: keys, counts, caches."""
+    return PartyKeys(home.party, NodeKeys.load(home.path("keys")), peers, home.path("secrets", accord))
 
 
 def services(
