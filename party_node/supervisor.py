@@ -25,6 +25,9 @@ CANCEL_GRACE_SECONDS = 10.0
 Listener = Callable[[dict[str, Any]], None]
 
 
+WORKER = "from party_node.worker import main; main()"
+
+
 class Supervisor:
     """Starts the worker when it is needed, hands it one task, hears its events."""
 
@@ -99,7 +102,8 @@ class Supervisor:
         logs.mkdir(parents=True, exist_ok=True)
         with (logs / "worker.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "party_node.worker", str(self._home), str(child_end)],
+                # Not "-m": processes that the worker spawns would import its main module, all of it, each for seconds.
+                [sys.executable, "-c", WORKER, str(self._home), str(child_end)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -194,7 +194,3 @@ def main() -> None:
     home = Home(sys.argv[1])
     configure(home.path("logs", "worker.jsonl"), home.party)
     Worker(home, Events(int(sys.argv[2]))).serve()
-
-
-if __name__ == "__main__":
-    main()

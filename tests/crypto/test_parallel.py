@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from spread_work import squares, whoami
 
+from base.errors import CryptoError
 from crypto import parallel
 
 
@@ -25,10 +26,25 @@ def test_large_work_is_spread_and_comes_back_in_order(monkeypatch):
     assert parallel.spread(whoami, np.arange(1), many) == [os.getpid()]
 
 
+def test_processes_stay_for_the_next_call_and_a_dead_one_is_replaced(monkeypatch):
+    monkeypatch.setattr(parallel, "usable_cores", lambda: 2)
+    first = set(parallel.spread(whoami, np.arange(8), parallel.WORTH))
+    assert first & set(parallel.spread(whoami, np.arange(8), parallel.WORTH))
+    os.kill(min(first), signal.SIGKILL)
+    _until(lambda: not _runs(min(first)))
+    time.sleep(0.2)  # until the pool has heard of it
+    with pytest.raises(CryptoError, match="died"):
+        parallel.spread(whoami, np.arange(8), parallel.WORTH)
+    assert not first & set(parallel.spread(whoami, np.arange(8), parallel.WORTH))
+    parallel.release()
+    parallel.release()
+
+
 CHILD = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 import numpy as np
+from base.errors import CryptoError
 from crypto import parallel
 parallel.usable_cores = lambda: 2
 def sleep(numbers, folder):
