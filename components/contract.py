@@ -53,7 +53,7 @@ class Keys(Protocol):
         """Keep `data`, sealed for this node, under `name`; what is there is replaced, as a whole.
 
         Names are small and capital letters, digits, `_`, `-` and `.`, up to 220; those of `keep` are apart from these.
-        What is put under `run/RUN/NAME` goes when the run ends, however it ends.
+        What is put under `run/RUN/NAME` goes when the run ends, however it ends; `peer/PEER/NAME` by `forget_peer`.
         Up to 2 GB; a second copy is in memory meanwhile. Of two steps that put one name at once the later one stays.
         """
 
@@ -62,6 +62,9 @@ class Keys(Protocol):
 
     def forget(self, name: str) -> None:
         """Remove what was put under `name`; nothing happens when nothing was."""
+
+    def forget_peer(self, peer: str) -> None:
+        """Remove all that was put under `peer/PEER/...`, whatever the names."""
 
 
 class Checkpoint(Protocol):

@@ -21,6 +21,7 @@ from typing import Any
 import structlog
 
 from base.errors import AccordError, from_wire
+from base.files import refusal
 from components.registry import component
 from features import spark
 from party_node.accords import Accords
@@ -126,13 +127,8 @@ class Worker:
         except AccordError as error:
             self._events.tell("failed", job, error=error.to_wire())
         except Exception as error:
-            # The text of a foreign exception may hold values: its class and place are what leaves this process.
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            at = f"{Path(place.filename).name}:{place.lineno}"
+            wrapped, at = unexpected(error, self._home)
             log.error("step failed unexpectedly", job=job, error=type(error).__name__, at=at)
-            wrapped = AccordError(
-                "a step failed unexpectedly", found=f"{type(error).__name__} at {at}", party=self._home.party
-            )
             self._events.tell("failed", job, error=wrapped.to_wire())
         else:
             self._events.tell("done", job, **found)
@@ -183,6 +179,22 @@ class Worker:
             return 0
         found = self._store.load(ref)
         return found.num_rows if ref.kind == "table" else sum(table.num_rows for table in found.values())
+
+
+def unexpected(error: Exception, home: Home) -> tuple[AccordError, str]:
+    """Return what leaves this process of a foreign exception, and its place in the code.
+
+    Its text may hold values, so it stays here: class and place leave, and what the machine said when it refused a file.
+    """
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    at = f"{Path(place.filename).name}:{place.lineno}"
+    file, root = str(getattr(error, "filename", None) or ""), home.path()
+    where = Path(file).relative_to(root).as_posix() if file and Path(file).is_relative_to(root) else at
+    wrapped = refusal(error, where) or AccordError(
+        "a step failed unexpectedly", found=f"{type(error).__name__} at {at}"
+    )
+    wrapped.party = home.party
+    return wrapped, at
 
 
 def _last_values(points: list[tuple[str, float, int | None]]) -> dict[str, float]:

@@ -35,6 +35,6 @@ class FileCheckpoint:
 
     def save(self, round_number: int, state: Arrays) -> None:
         """Keep the state after a round and forget all but the last two."""
-        write_whole(self.directory / f"{round_number}.safetensors", arrays_bytes(state))
+        write_whole(self.directory / f"{round_number}.safetensors", arrays_bytes(state), lasting=True)
         for old in self.rounds()[:-2]:
             (self.directory / f"{old}.safetensors").unlink(missing_ok=True)

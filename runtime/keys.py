@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -56,7 +57,8 @@ class PartyKeys:
 
     def put(self, name: str, data: bytes) -> None:
         """Keep `data` under `name`, sealed for this node; replaced as a whole."""
-        write_whole(self._sealed(name), self._own.seal(data, name), private=True)
+        path = self._sealed(name)
+        write_whole(path, self._own.seal(data, name), private=True, drafts_in=_drafts(path))
 
     def get(self, name: str) -> bytes | None:
         """Return what was put last, or None; `CryptoError` when the file is not what this node sealed as `name`."""
@@ -72,18 +74,26 @@ class PartyKeys:
     def forget(self, name: str) -> None:
         """Remove what was put under `name`, and what a killed writer left of it."""
         path = self._sealed(name)
-        for file in (path, *drafts(path)):
+        for file in (path, *drafts(path, _drafts(path))):
             file.unlink(missing_ok=True)
 
+    def forget_peer(self, peer: str) -> None:
+        """Remove all that was put under `peer/PEER/...`, whatever the names, and what killed writers left of it."""
+        folder = self._sealed(f"peer/{peer}/all").parent
+        if folder.exists():
+            shutil.rmtree(folder)
+
     def _sealed(self, name: str) -> Path:
-        """Return the file of a sealed secret: in a folder that no name of `keep` is; run/RUN/... in the run's own."""
+        """Return the file of a sealed secret: apart from names of `keep`, a run's and a peer's in its own."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        scope, _, rest = name.rpartition("/")
-        if not scope:
-            return self._folder / ".sealed" / _checked(rest)
-        if not scope.startswith("run/"):
-            raise CryptoError("not a name of a secret", expected="a name, or run/RUN/name")
-        return run_secrets(self._folder, scope.removeprefix("run/")) / _checked(rest)
+        match name.split("/"):
+            case [rest]:
+                return self._folder / ".sealed" / _checked(rest)
+            case ["run", run, rest]:
+                return run_secrets(self._folder, run) / _checked(rest)
+            case ["peer", peer, rest]:
+                return self._folder / ".peers" / _checked(peer) / _checked(rest)
+        raise CryptoError("not a name of a secret", expected="a name, run/RUN/name or peer/PEER/name")
 
     def _peer(self, party: str) -> NodePublicKeys:
         if party not in self._peers:
@@ -94,6 +104,11 @@ class PartyKeys:
 def run_secrets(folder: Path, run: str) -> Path:
     """Return the folder of what was put for a run: it goes with the run, however the run ends."""
     return folder / ".runs" / _checked(run)
+
+
+def _drafts(path: Path) -> Path:
+    """Return where drafts of a sealed file are: apart, since `forget` looks for them and there are next to none."""
+    return path.parent / ".drafts"
 
 
 def _checked(name: str) -> str:

@@ -1,5 +1,7 @@
 """Secrets that are sealed for the node: nothing else opens them, and no name leaves the folder."""
 
+import errno
+import os
 import shutil
 import stat
 import tracemalloc
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from base.errors import CryptoError
+from base.errors import CryptoError, EnvironmentMissing
 from crypto.node_keys import NodeKeys
 from party_node.runs import _RUN
 from runtime.keys import PartyKeys, run_secrets
@@ -92,12 +94,33 @@ def test_what_is_kept_once_is_not_replaced_by_put(keys):
     assert keys.get("a") is None
 
 
-def test_a_killed_writer_leaves_nothing_after_forget_and_other_names_stay(keys, tmp_path):
-    for name in ("a", "a.b"):
-        keys.put(name, SECRET)
-        _file(tmp_path, f".{name}.{'0' * 32}").write_bytes(b"half")
+def killed(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_killed_writer_leaves_nothing_after_forget_and_other_names_stay(keys, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killed)
+        for name in ("a", "a.b"):
+            with pytest.raises(KeyboardInterrupt):
+                keys.put(name, SECRET)
+    keys.put("a.b", SECRET)
     keys.forget("a")
-    assert sorted(path.name for path in _file(tmp_path, "a").parent.iterdir()) == [f".a.b.{'0' * 32}", "a.b"]
+    left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert [name.startswith(".a.b.") for name in left].count(True) == 1
+    assert sorted(left)[1:] == ["a.b"]
+
+
+def test_forgetting_does_not_look_through_all_other_secrets(keys, tmp_path, monkeypatch):
+    """A cache of many segments forgets them one by one: each look would be at all of them."""
+    for n in range(50):
+        keys.put(f"cache.{n}", SECRET)
+    seen, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: seen.extend(os.listdir(path)) or scandir(path))
+    for n in range(50):
+        keys.forget(f"cache.{n}")
+    assert len(seen) < 50
+    assert not list(tmp_path.rglob("cache.*"))
 
 
 BAD = (
@@ -138,7 +161,7 @@ def test_a_secret_of_one_run_and_step_is_never_that_of_another(keys, tmp_path, b
     assert [keys.get(f"curve.{run}.{step}") for run, step in both] == [b"\0", b"\1"]
     for run, step in both:
         keys.forget(f"curve.{run}.{step}")
-    assert list((tmp_path / "secrets" / ".sealed").iterdir()) == []
+    assert not [path for path in (tmp_path / "secrets").rglob("*") if path.is_file()]
 
 
 def test_the_longest_name_of_a_run_a_step_and_a_party_fits(keys):
@@ -166,6 +189,48 @@ def test_secrets_of_a_run_lie_in_a_folder_that_goes_with_it(tmp_path):
     shutil.rmtree(run_secrets(tmp_path / "secrets", "20261130T1-x"))
     assert keys.get("run/20261130T1-x/curve.align.bureau") is None
     assert keys.get("rsa.bureau") == b"stays"
-    for name in ("run/../x", "run/a/b/c", "other/a/b", "run/a", "/run/a/b", "run//b", "run/.a/b", "a/b"):
+    for name in (
+        "peer/../x",
+        "peer/a/b/c",
+        "peer/a",
+        "run/../x",
+        "run/a/b/c",
+        "other/a/b",
+        "run/a",
+        "/run/a/b",
+        "run//b",
+        "run/.a/b",
+        "a/b",
+    ):
         with pytest.raises(CryptoError, match="not a name"):
             keys.put(name, b"")
+
+
+def test_all_of_a_peer_goes_at_once_whatever_its_names(keys, tmp_path, monkeypatch):
+    names = ["peer/shop/key.2048", "peer/shop/key.3072", "peer/shop/receiver.x.1.0", "peer/shop/period"]
+    for name in (*names, "peer/shop2/key.2048", "shop"):
+        keys.put(name, SECRET)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            keys.put("peer/shop/key.4096", SECRET)
+    keys.forget_peer("shop")
+    keys.forget_peer("shop")
+    assert [keys.get(name) for name in (*names, "peer/shop2/key.2048", "shop")] == [None] * 4 + [SECRET] * 2
+    assert not list((tmp_path / "secrets" / ".peers").glob("shop/*"))
+    for name in ("..", "", "a/b", "."):
+        with pytest.raises(CryptoError, match="not a name"):
+            keys.forget_peer(name)
+
+
+def test_a_full_disk_leaves_the_secret_that_was_there(keys, monkeypatch):
+    keys.put("a", SECRET)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "x")))
+        for call in (lambda: keys.put("a", b"other"), lambda: keys.keep("b", lambda: b"once")):
+            with pytest.raises(EnvironmentMissing, match="No space left on device"):
+                call()
+    assert keys.get("a") == SECRET
+    keys.put("a", b"other")
+    assert keys.get("a") == b"other"
+    assert keys.keep("b", lambda: b"once") == b"once"
