@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from base.errors import ConsentError
+from base.errors import ConsentError, StateError
 from components.quota import spend
 
 
@@ -42,3 +42,15 @@ def test_the_same_version_costs_nothing_more():
     with pytest.raises(ConsentError, match="no further signatures") as caught:
         _spend(node, 60, 100, "run/2")
     assert "60 given out, 60 more" in str(caught.value)
+
+
+@pytest.mark.parametrize("other", [59, 61, 100, 1])
+def test_the_same_version_is_of_the_same_amount(other):
+    """Else who paid for one would use it for thousands."""
+    node = _Node()
+    _spend(node, 10, 1000, "run/0")
+    _spend(node, 60, 1000, "run/1")
+    with pytest.raises(StateError, match="another number of signatures") as caught:
+        _spend(node, other, 1000, "run/1")
+    assert caught.value.remedy == "start a new run"
+    assert _spend(node, 60, 1000, "run/1") == 1
