@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from base.errors import DataError
+
+DIGEST = b"ids"  # in the metadata of an alignment: of which ids it is
+_SLICE = 1 << 18  # ids
 
 
 def sorted_ids(column: pa.ChunkedArray) -> pa.Array:
@@ -26,9 +32,26 @@ def aligned_ids(column: pa.ChunkedArray, alignment: pa.Table) -> pa.Array:
     """Return the party's own id of every aligned index 0..m-1.
 
     `alignment` has `row` (in the party's distinct ids, ascending) and `index`; `column` is the party's id column.
+    `DataError` where the alignment says that it is of other ids: its rows would be other people. One that does not say
+    it, since no alignment component made it, is taken as it is.
     """
-    rows = alignment.sort_by("index")["row"]
-    return sorted_ids(column).take(rows.combine_chunks())
+    ids, aligned = sorted_ids(column), (alignment.schema.metadata or {}).get(DIGEST)
+    if aligned is not None and aligned != ids_digest(ids).hex().encode():
+        raise DataError(
+            "another table than was aligned", expected="the ids of the alignment", found="other ids",
+            remedy="name the table of the alignment step here too, or align again if the data are new",
+        )  # fmt: skip
+    return ids.take(alignment.sort_by("index")["row"].combine_chunks())
+
+
+def ids_digest(ids: pa.Array) -> bytes:
+    """Return 32 bytes that stand for this list of ids: SHA-256 of their lengths and texts, a slice at a time."""
+    digest = hashlib.sha256()
+    for start in range(0, len(ids), _SLICE):
+        texts = [i.encode() for i in ids.slice(start, _SLICE).to_pylist()]
+        digest.update(np.array([len(texts), *map(len, texts)], "<i8").tobytes())
+        digest.update(b"".join(texts))
+    return digest.digest()
 
 
 def rating_table(user: NDArray[np.int64], item: NDArray[np.int64], rating: NDArray[np.float64]) -> pa.Table:
