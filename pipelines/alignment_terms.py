@@ -50,10 +50,14 @@ def admit_alignment(terms: AlignmentTerms, spec: PipelineSpec, step: str, at: Lo
 
 
 def _learners(spec: PipelineSpec, step: str, params: dict[str, Any]) -> set[str]:
-    """The receiver sees the matches before it tells anyone, whoever `reveal_to` names; a count shows nobody."""
+    """The receiver sees the matches before it tells anyone, whoever `reveal_to` names.
+
+    Also where only the number is asked for: a receiver that masks each id with another scalar sees who.
+    """
+    receivers = set(spec.step_roles(step).get("receiver", ()))
     if params.get("cardinality_only"):
-        return set()
-    return set(params.get("reveal_to") or spec.step_parties(step)) | set(spec.step_roles(step).get("receiver", ()))
+        return receivers
+    return set(params.get("reveal_to") or spec.step_parties(step)) | receivers
 
 
 def _limits(terms: AlignmentTerms, params: dict[str, Any]) -> list[tuple[str, Callable[[Any], bool], str]]:

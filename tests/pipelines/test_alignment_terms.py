@@ -160,9 +160,14 @@ def test_who_learns_the_alignment_is_named_and_the_receiver_always_learns(named,
 
 
 @pytest.mark.parametrize("named", SUBSETS, ids=lambda names: "+".join(names) or "none")
-def test_who_learns_a_number_alone_needs_no_name(named):
-    admit("curve", {"learns_alignment": named}, "cardinality_only: true")
-    admit("curve", {"learns_alignment": named}, "cardinality_only: true", "reveal_to: [bureau]")
+def test_for_a_number_alone_the_receiver_is_named_since_it_could_see_who(named):
+    for more in ([], ["reveal_to: [bureau]"]):
+        if "north_bank" in named:
+            admit("curve", {"learns_alignment": named}, "cardinality_only: true", *more)
+            continue
+        with pytest.raises(ConsentError, match="learner of the alignment") as caught:
+            admit("curve", {"learns_alignment": named}, "cardinality_only: true", *more)
+        assert caught.value.found == "north_bank"
 
 
 def test_a_misspelt_learner_is_told_the_name_that_is_near():
