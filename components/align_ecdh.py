@@ -16,10 +16,12 @@ not have but invents; a receiver that lies about the result: it tells a sender a
 the sender's people that it has chosen, or says that too few are common; a sender that answers wrongly, so that fewer
 are found. Whatever the receiver says of `min_overlap`, it has seen who is common, unless `cardinality_pass` is set:
 then the sender permutes its answers and tells the permutation only after the receiver has said that enough are common;
-that stops an honest receiver, and one that lies has its tests counted.
+that stops a receiver that follows the protocol. One that deviates masks each id with a scalar of its own and reads the
+permuted answers at once (`curve_exchange`): it has its tests counted, and nothing else holds it.
 
 `cardinality_only`: answers are permuted and the permutation is never told; for one sender, since permuted answers of
-several do not say how many are common to all.
+several do not say how many are common to all. A receiver that follows the protocol does not learn who; since one that
+deviates does, the accord names it among those that may learn the alignment.
 
     x, y     ids of receiver and sender, distinct, sorted; row = position
     places   of a party's points in what it sends: bucket and position (`curve_exchange`)
@@ -46,7 +48,17 @@ from components.alignment import (
     send_matched,
 )
 from components.contract import Component, Context, Outputs
-from components.curve_exchange import MOST, Exchange, answer, by_bucket, meet, pass_messages, pass_on, require_enough
+from components.curve_exchange import (
+    MOST,
+    Exchange,
+    answer,
+    by_bucket,
+    close_all,
+    meet,
+    pass_messages,
+    pass_on,
+    require_enough,
+)
 from transport.message import Message, Protection, WireSchema
 
 PERMUTATION = WireSchema("permutation", {"point": pa.int32()})
@@ -54,7 +66,7 @@ SAVES = 20  # in a run: each writes all matches so far
 # fmt: off
 MESSAGES = (
     *SIZE_MESSAGES,
-    *pass_messages("which of the receiver's ids the sender has; with cardinality_pass or cardinality_only how many in each bucket"),  # noqa: E501
+    *pass_messages("which of the receiver's ids the sender has; with cardinality_pass or cardinality_only a receiver that follows the protocol sees how many in each bucket, one that deviates sees which"),  # noqa: E501
     Message("order", "sender", "receiver", PERMUTATION, Protection.PUBLIC, "after a cardinality pass: which of the receiver's ids the sender has", max_count=MOST),  # noqa: E501
     MATCHED,
 )
@@ -83,9 +95,8 @@ def receiver(ctx: Context, params: AlignParams) -> Outputs:
     order = None if params.cardinality_only else _tell(ctx, params, exchanges, matches, learners)
     if order is None:
         for sender in exchanges:
-            send_matched(ctx, sender, None)
-    for exchange in exchanges.values():
-        exchange.close()
+            send_matched(ctx, sender, None, exchanges[sender].theirs * params.buckets)
+    close_all(exchanges)
     rows = order if ctx.party in learners else None
     return finish(ctx, params, ids, rows, common if order is None else len(order))
 
@@ -170,7 +181,8 @@ def _tell(
     for sender, found in matches.items():
         ascending = np.argsort(rows[sender])
         at = ascending[np.searchsorted(rows[sender], order, sorter=ascending)]
-        send_matched(ctx, sender, found[at, 1] if sender in learners else None)
+        points = exchanges[sender].theirs * params.buckets
+        send_matched(ctx, sender, found[at, 1] if sender in learners else None, points)
     return order
 
 
@@ -198,5 +210,6 @@ COMPONENT = Component(
     min_parties={"receiver": 1, "sender": 1},
     adversary="Semi-honest, static. The receiver learns every pairwise intersection with its senders and all sizes to\n"
     "pad_to; a sender its people common to all where reveal_to names it. Each point sent is a test that is counted.\n"
-    "Not protected: invented ids, a receiver that lies about the result, a sender that hides matches.",
+    "Not protected: invented ids, a receiver that lies about the result, a sender that hides matches. A count hides who"
+    " from a receiver that follows the protocol, not from one that deviates.",
 )

@@ -8,9 +8,10 @@ have nothing in common, and a node key that leaks later opens no stored night.
 
 WEAKNESS: WHOEVER HOLDS THE KEY ENUMERATES A SMALL ID SPACE. The receiver can try every id that it can think of on the
 sender's tags, without asking and without being counted: with telephone numbers it reads the sender's whole list. So ids
-that can be counted through (`features.id_entropy.low_entropy`) are refused, at both parties and before anything is
-sent, unless `allow_low_entropy` is set, which the accord has to allow (`low_entropy_keyed_hash`). `align_ecdh` and
-`align_rsa` cost more and do not have this weakness.
+that can be counted through (`features.id_entropy`: numbers, also those that are declared as text) are refused, at both
+parties and before anything is sent, unless `allow_low_entropy` is set, which the accord has to allow
+(`low_entropy_keyed_hash`). A column that the spec does not call an id is always refused. `align_ecdh` and `align_rsa`
+cost more and do not have this weakness.
 
 Adversary: semi-honest, static, and a receiver that keeps the key to itself. The receiver learns who is common, the
 sender's N, and of any id that it tries whether the sender has it. The sender learns the receiver's N, and who is common
@@ -43,7 +44,6 @@ from components.alignment import (
     capacity,
     exchange_sizes,
     finish,
-    id_rule,
     own_ids,
     receive_matched,
     send_matched,
@@ -55,7 +55,8 @@ from components.signature_cache import as_keys, find
 from crypto.agreement import frame
 from crypto.curve import from_column, to_column
 from crypto.keyed_hash import EphemeralKey, TagKey
-from features.id_entropy import low_entropy
+from features.id_entropy import all_digits, low_entropy
+from features.spec import Column
 from transport.message import Message, Protection, WireSchema
 
 TAG = 32
@@ -107,7 +108,7 @@ def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
 
     # 4. One order for both, drawn by the receiver alone: it says nothing about rows, ids or time.
     order = ctx.private_rng("alignment").permutation(len(rows))
-    send_matched(ctx, sender, positions[order] if sender in learners else None)
+    send_matched(ctx, sender, positions[order] if sender in learners else None, points * params.buckets)
     _close(exchanges)
     return finish(ctx, params, ids, rows[order] if ctx.party in learners else None, len(rows))
 
@@ -146,17 +147,34 @@ def _begin(ctx: Context, params: AlignKeyedHashParams) -> tuple[tuple[str, ...],
                 expected="one sender", found=len(senders), remedy="align_ecdh")  # fmt: skip
     learners = params.learners(ctx)
     ids = own_ids(ctx, params, LARGEST_BUCKET if params.counts else ANY_SIZE)
-    rule = id_rule(ctx, params)
-    if rule is None:
-        raise DataError("a table does not say how its ids are written", expected="a table of validate_tables",
-                        found="no feature spec", where=f"{ctx.party}, step {ctx.step}")  # fmt: skip
-    if low_entropy(rule) and not params.allow_low_entropy:
+    column = _column(ctx, params)
+    numbers = column.normal_form.type == "text" and all_digits(ids.values)
+    if (numbers or low_entropy(column.normal_form)) and not params.allow_low_entropy:
         raise ConsentError(
             "ids of this kind can be tried one by one by the party that holds the key", expected="ids of a large space",
-            found=f"type {rule.type}", where=f"{ctx.party}, step {ctx.step}, column {params.id_column}",
+            found=f"type {column.normal_form.type}{', digits alone' if numbers else ''}",
+            where=f"{ctx.party}, step {ctx.step}, column {params.id_column}",
             remedy="align_ecdh or align_rsa; or allow_low_entropy, which the accord has to allow",
         )  # fmt: skip
     return learners, ids
+
+
+def _column(ctx: Context, params: AlignKeyedHashParams) -> Column:
+    """Return what the spec says about the column; `DataError` unless it is an id.
+
+    Categories and texts have a rule of ids too, and a handful of values: nothing else would refuse them.
+    """
+    table: pa.Table = ctx.inputs["tables"][params.tables[ctx.party]]
+    where, name = f"{ctx.party}, step {ctx.step}", (table.schema.metadata or {}).get(b"spec", b"").decode()
+    if not name:
+        raise DataError("a table does not say how its ids are written", expected="a table of validate_tables",
+                        found="no feature spec", where=where)  # fmt: skip
+    column: Column = ctx.spec(name).columns[params.id_column]
+    if column.type != "id":
+        raise DataError("the column to align is not an id", expected=f"type id in the feature spec {name}",
+                        found=f"type {column.type}", where=f"{where}, column {params.id_column}",
+                        remedy="a column of ids, or align_ecdh")  # fmt: skip
+    return column
 
 
 def _agree(ctx: Context, params: AlignKeyedHashParams, peer: str, theirs: int, ids: Ids) -> TagKey:

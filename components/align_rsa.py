@@ -5,8 +5,9 @@ sender's key lives: a night signs only ids that are new since the last one (`com
 night costs what has changed. Batches of `pad_to` ids are what is sent, what is kept and where a killed run goes on.
 
 *The key's life.* The sender has one key for each receiver, length and `key_period`, a label of the accord. Another
-label makes another key: the old one is destroyed, both sides drop what they kept and sign all ids again. ERASING A
-PERSON ASKS FOR A NEW `key_period`: until then the receiver keeps what tests for that person.
+label makes another key: each side destroys all that it kept for the other, keys of every length and what was signed of
+every table, and all ids are signed again. ERASING A PERSON ASKS FOR A NEW `key_period`: until then the receiver keeps
+what tests for that person, and an honest one as long as eight runs after the person has left its table.
 
 Adversary: semi-honest, static. Over a key's life the receiver can test each id that was signed against the sender's
 tags of every night, those before it was signed and those after it has left the receiver's table, if it stores them: it
@@ -100,7 +101,7 @@ def receiver(ctx: Context, params: AlignRsaParams) -> Outputs:
     for s, (rows, positions) in found.items():
         ascending = np.argsort(rows)
         at = ascending[np.searchsorted(rows, common, sorter=ascending)]
-        send_matched(ctx, s, positions[at] if s in learners else None)
+        send_matched(ctx, s, positions[at] if s in learners else None, sizes[s] * params.buckets)
     _close(exchanges)
     return finish(ctx, params, ids, common if ctx.party in learners else None, len(common))
 

@@ -26,16 +26,21 @@ import pyarrow.compute as pc
 from annotated_types import Ge, Le
 
 from base.canonical import digest
-from base.errors import CryptoError
+from base.errors import ConsentError, CryptoError
 from components.contract import Context, Outputs, Params
+from features.id_entropy import id_space
 from features.id_partition import bucket_numbers
+from features.indexing import DIGEST, ids_digest
 from features.spec import IdRule
 from transport.message import Message, Protection, WireSchema
 
 SIZES = WireSchema("sizes", {"padded": pa.int64(), "buckets": pa.int32(), "rule": pa.binary(32)})
 SEALED_POSITIONS = WireSchema("sealed_positions", {"sealed": pa.binary()})
 LARGEST_BUCKET = 1 << 18  # ids: about 100 MB while it is worked on
+ANY_SIZE = 1 << 62  # where no bucket of ids is worked on at once
 PIECE = 1 << 20  # positions in one message
+SHARE = 10  # a party may test one in so many of the possible ids
+NOBODY = -1  # in place of a position: padding; in place of their number: that they are not told
 
 
 class AlignParams(Params):
@@ -45,9 +50,9 @@ class AlignParams(Params):
     id_column: str  # text, normal form, no nulls
     on_duplicates: Literal["refuse", "first", "all"] = "refuse"  # an id in several rows: stop, take the first, keep all
     reveal_to: tuple[str, ...] = ()  # parties that get the alignment; none named = all that take part
-    cardinality_only: bool = False  # end with the number in common: no party learns who
+    cardinality_only: bool = False  # end with the number in common: who is what only a deviating receiver learns
     min_overlap: Annotated[int, Ge(1)] = 100  # people in common; with fewer the step stops and no sender learns anyone
-    cardinality_pass: bool = False  # count first: below min_overlap the receiver does not learn who either
+    cardinality_pass: bool = False  # count first: below min_overlap an honest receiver does not learn who either
     max_tests: Annotated[int, Ge(1)] = 100_000  # a peer's ids over the accord's life, padding included, all alignments
     pad_to: Annotated[int, Ge(1)] = 1024  # sizes are padded to a multiple of it
     buckets: Annotated[int, Ge(1), Le(1 << 16)] = 1  # B
@@ -55,12 +60,14 @@ class AlignParams(Params):
 
     def learners(self, ctx: Context) -> tuple[str, ...]:
         """Return the parties that end with the alignment; `DataError` for parameters that do not fit the parties."""
-        senders = ctx.parties("sender")
+        receivers, senders = ctx.parties("receiver"), ctx.parties("sender")
+        ctx.require(len(receivers) == 1, "an alignment has one receiver", expected="one", found=len(receivers),
+                    remedy="one party in the role receiver; the others are senders")  # fmt: skip
         ctx.require(
             not self.cardinality_only or len(senders) == 1, "the number in common is counted with one sender alone",
             expected="one sender", found=len(senders), remedy="a step for each sender, or cardinality_only: false",
         )  # fmt: skip
-        taking_part = (*ctx.parties("receiver"), *senders)
+        taking_part = (*receivers, *senders)
         unknown = set(self.reveal_to) - set(taking_part)
         ctx.require(not unknown, "reveal_to names a party that does not take part", expected=", ".join(taking_part),
                     found=", ".join(sorted(unknown)))  # fmt: skip
@@ -72,7 +79,7 @@ SIZE_MESSAGES = (
     Message("size", "receiver", "sender",   SIZES, Protection.PUBLIC, "N of the receiver, up to pad_to; its id rule"),
     Message("size", "sender",   "receiver", SIZES, Protection.PUBLIC, "N of the sender, up to pad_to; its id rule"),
 )
-MATCHED = Message("matched", "receiver", "sender", SEALED_POSITIONS, Protection.WRAPPED, "which of the sender's people are common to all, in the aligned order; nothing unless reveal_to names it")  # noqa: E501
+MATCHED = Message("matched", "receiver", "sender", SEALED_POSITIONS, Protection.WRAPPED, "which of the sender's people are common to all, in the aligned order, padded to N; nothing unless reveal_to names it")  # noqa: E501
 # fmt: on
 
 
@@ -87,6 +94,13 @@ class Ids:
     order: np.ndarray  # rows of `values`, bucket by bucket
     cuts: np.ndarray  # (B + 1,) where each bucket starts in `order`
     rule: bytes = bytes(32)  # digest of the rule that the ids are written by; zeros where the table names no spec
+    digest: bytes = bytes(32)  # of `values`
+
+    @property
+    def points(self) -> int:
+        """Return how many ids, padding included, the party shows in all buckets."""
+        buckets = len(self.cuts) - 1
+        return capacity(self.padded, buckets) * buckets
 
     def bucket(self, b: int) -> np.ndarray:
         """Return the rows of bucket b."""
@@ -96,34 +110,67 @@ class Ids:
 def own_ids(ctx: Context, params: AlignParams, largest: int = LARGEST_BUCKET) -> Ids:
     """Return the party's ids; `DataError` for nulls, for duplicates that `on_duplicates` refuses, and full buckets.
 
-    `largest` is the size up to which a bucket can be worked on at once.
+    `largest` is the size up to which a bucket can be worked on at once. Peers read these errors: how many rows are
+    wrong goes into the party's own metrics.
     """
-    ctx.require(ctx.party in params.tables, "no table to align", expected=f"tables.{ctx.party}", found="none")
-    column: pa.ChunkedArray = ctx.inputs["tables"][params.tables[ctx.party]][params.id_column]
-    ctx.require(column.null_count == 0, "ids to align are null", expected="ids in normal form", found=column.null_count)
+    column = _id_column(ctx, params)
     values, rows = _distinct(column)
     pa.default_memory_pool().release_unused()  # else Arrow keeps what the dictionary took, 34 bytes an id
     times, first = np.zeros(len(values), np.int32), np.full(len(values), np.iinfo(np.int64).max)
     np.add.at(times, rows, 1)
-    repeated = int((times > 1).sum())
+    if repeated := int((times > 1).sum()):
+        ctx.metric("duplicate", repeated)
     ctx.require(
         params.on_duplicates != "refuse" or not repeated, "ids stand in more than one row", expected="each id once",
-        found=f"{repeated} of {len(values)} ids, {len(column)} rows",
-        remedy="on_duplicates: first takes the first row of each, all keeps every row",
+        found="ids in several rows", remedy="see the metric duplicate; on_duplicates: first takes the first row of"
+        " each, all keeps every row",
     )  # fmt: skip
     np.minimum.at(first, rows, np.arange(len(rows)))
     padded = max(-(-len(values) // params.pad_to) * params.pad_to, params.pad_to)
     by_bucket, cuts = _into_buckets(ctx, values, params.buckets)
     rule = id_rule(ctx, params)
     written = bytes.fromhex(digest(rule.model_dump(mode="json"))) if rule else bytes(32)
-    ids = Ids(values, first, times, padded, by_bucket, cuts, written)
+    ids = Ids(values, first, times, padded, by_bucket, cuts, written, ids_digest(values))
     fullest, room = int(np.diff(cuts).max(initial=0)), capacity(padded, params.buckets)
     enough = -(-padded // (largest // 2))
     ctx.require(room <= largest, "buckets are too large", expected=f"at most {largest} ids in one",
                 found=room, remedy=f"buckets: {enough} or more, at all parties")  # fmt: skip
-    ctx.require(fullest <= room, "a bucket is fuller than chance allows", expected=room, found=fullest,
+    ctx.require(fullest <= room, "a bucket is fuller than chance allows", expected=f"at most {room} ids", found="more",
                 remedy="fewer buckets, or a larger pad_to")  # fmt: skip
     return ids
+
+
+def _id_column(ctx: Context, params: AlignParams) -> pa.ChunkedArray:
+    """Return the column to align; `DataError` where there is none, or not of text, or with nulls."""
+    tables, name = ctx.inputs["tables"], params.tables.get(ctx.party)
+    ctx.require(name is not None, "no table to align", expected=f"tables.{ctx.party}", found="none",
+                remedy=f"name a table of {ctx.party} in the parameter tables")  # fmt: skip
+    ctx.require(name in tables, "no such table to align", expected=", ".join(sorted(tables)), found=name,
+                remedy=f"correct tables.{ctx.party} in the parameters of the step")  # fmt: skip
+    names = tables[name].column_names
+    ctx.require(params.id_column in names, f"table {name} has no such column", expected=", ".join(names),
+                found=params.id_column, remedy="correct id_column in the parameters of the step")  # fmt: skip
+    column: pa.ChunkedArray = tables[name][params.id_column]
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    ctx.require(is_text, "ids to align are no text", expected="text", found=column.type,
+                remedy="type: id for this column in the feature spec")  # fmt: skip
+    if column.null_count:
+        ctx.metric("null", column.null_count)
+    ctx.require(not column.null_count, "ids to align are null", expected="ids in normal form", found="nulls",
+                remedy="align a table of validate_tables; the metric null counts them")  # fmt: skip
+    return column
+
+
+def require_sparse(ctx: Context, params: AlignParams, peer: str, tests: int) -> None:
+    """Raise `ConsentError` when `tests` ids of a peer in one run are more than a tenth of the possible ids."""
+    rule = id_rule(ctx, params)
+    space = id_space(rule) if rule else None
+    if space is not None and tests > space // SHARE:
+        raise ConsentError(
+            f"one run with {peer} would test a large part of all possible ids", expected=f"at most {space // SHARE}",
+            found=tests, where=f"{ctx.party}, step {ctx.step}, column {params.id_column}",
+            remedy="a smaller pad_to; otherwise ids of more digits: in a space so full, membership cannot be hidden",
+        )  # fmt: skip
 
 
 def id_rule(ctx: Context, params: AlignParams) -> IdRule | None:
@@ -151,7 +198,10 @@ def exchange_sizes(ctx: Context, params: AlignParams, ids: Ids) -> dict[str, int
         ctx.send("size", pa.table({name: pa.array([value], kind) for value, (name, kind) in columns}), peer)
     found = {}
     for peer in peers:
-        (told,) = ctx.recv("size", peer).to_pylist()
+        rows = ctx.recv("size", peer).to_pylist()
+        ctx.require(len(rows) == 1, f"sizes of {peer}", expected="one row", found=f"{len(rows)} rows",
+                    remedy="the same version of the software at both parties")  # fmt: skip
+        (told,) = rows
         ctx.require(told["rule"] == ids.rule, f"ids are written by another rule at {peer}", expected=ids.rule.hex(),
                     found=told["rule"].hex(), remedy="one id rule in the feature specs of both tables")  # fmt: skip
         ctx.require(told["buckets"] == params.buckets and told["padded"] >= 1, f"sizes of {peer}",
@@ -169,12 +219,16 @@ def common_to_all(matches: Mapping[str, np.ndarray]) -> np.ndarray:
     return common
 
 
-def send_matched(ctx: Context, peer: str, positions: np.ndarray | None) -> None:
-    """Tell a sender the positions of its people in the aligned order, in pieces; None: that it does not learn them."""
-    if positions is None:
-        ctx.send("matched", pa.table({"sealed": pa.array([], pa.binary())}), peer)
-        return
-    data = np.concatenate([[len(positions)], positions]).astype("<i8")  # the first says how many there are
+def send_matched(ctx: Context, peer: str, positions: np.ndarray | None, points: int) -> None:
+    """Tell a sender the positions of its people in the aligned order, in pieces; None: that it does not learn them.
+
+    points  all that the sender has shown, padding included: so many positions are sent whatever their number is, since
+            the size of a message stands in ledgers that others read
+    """
+    data = np.full(1 + points, NOBODY, "<i8")
+    if positions is not None:
+        data[0] = len(positions)  # the first says how many there are
+        data[1 : 1 + len(positions)] = positions
     for piece, start in enumerate(range(0, len(data), PIECE)):
         sealed = ctx.keys.wrap(peer, data[start : start + PIECE].tobytes(), _matched_context(ctx, piece))
         ctx.send("matched", pa.table({"sealed": pa.array([sealed], pa.binary())}), peer)
@@ -183,19 +237,28 @@ def send_matched(ctx: Context, peer: str, positions: np.ndarray | None) -> None:
 def receive_matched(ctx: Context, ids: Ids) -> np.ndarray | None:
     """Return the positions of this sender's people, or None where it does not learn them.
 
-    `CryptoError` for more of them than this sender has ids, or than the first number says.
+    `CryptoError` for more of them than this sender has ids, than the first number says, or without the padding.
     """
     (peer,) = ctx.parties("receiver")
-    table = ctx.recv("matched", peer)
-    if not len(table):
-        return None
-    data = _open_matched(ctx, peer, table, 0)
-    for piece in range(1, 1 + len(ids.values) // PIECE):
-        if len(data) <= data[0]:
-            data = np.concatenate([data, _open_matched(ctx, peer, ctx.recv("matched", peer), piece)])
-    if len(data) != data[0] + 1 or data[0] > len(ids.values):
-        raise CryptoError("the receiver's matches are of another number", expected="as announced, at most one an id")
-    return data[1:]
+    numbers = 1 + ids.points
+    data = np.concatenate([_receive_piece(ctx, peer, piece) for piece in range(-(-numbers // PIECE))])
+    count = int(data[0]) if len(data) == numbers else -2
+    if not NOBODY <= count <= len(ids.values) or (data[1 + max(count, 0) :] != NOBODY).any():
+        raise CryptoError("the receiver's matches are of another number", expected="as announced, padded to N",
+                          where=f"matches of {peer}")  # fmt: skip
+    return None if count == NOBODY else data[1 : 1 + count]
+
+
+def rows_at(positions: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
+    """Return the sender's rows at the receiver's positions; `CryptoError` for repeats, padding, or beyond the end.
+
+    order   row of each place in what was sent; `count` or more stands for padding
+    """
+    inside = (positions >= 0) & (positions < len(order))
+    if not inside.all() or len(np.unique(positions)) != len(positions) or (order[positions] >= count).any():
+        raise CryptoError("the receiver's matches are not among the tags", expected="different tags of own ids")
+    rows: np.ndarray = order[positions]
+    return rows
 
 
 def finish(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | None, overlap: int | None) -> Outputs:
@@ -207,7 +270,7 @@ def finish(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | None,
     if rows is None:
         return {"report": report}
     columns = {"row": rows.astype(np.int64), "index": np.arange(len(rows), dtype=np.int64), "first": ids.first[rows]}
-    return {"alignment": pa.table(columns), "report": report}
+    return {"alignment": pa.table(columns, metadata={DIGEST: ids.digest.hex()}), "report": report}
 
 
 def join_report(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | None, overlap: int | None) -> Any:
@@ -242,10 +305,12 @@ def _matched_context(ctx: Context, piece: int) -> bytes:
     return f"accord alignment 1/{ctx.run}/{ctx.step}/{ctx.attempt}/{piece}".encode()
 
 
-def _open_matched(ctx: Context, peer: str, table: pa.Table, piece: int) -> np.ndarray:
-    opened = ctx.keys.unwrap(peer, table["sealed"][0].as_py() if len(table) else b"", _matched_context(ctx, piece))
+def _receive_piece(ctx: Context, peer: str, piece: int) -> np.ndarray:
+    table = ctx.recv("matched", peer)
+    opened = ctx.keys.unwrap(peer, table["sealed"][0].as_py() if len(table) == 1 else b"", _matched_context(ctx, piece))
     if not opened or len(opened) % 8:
-        raise CryptoError("the receiver's matches are of another form", expected="positions of 8 bytes, one or more")
+        raise CryptoError("the receiver's matches are of another form", expected="positions of 8 bytes, one or more",
+                          where=f"matches of {peer}")  # fmt: skip
     return np.frombuffer(opened, "<i8")
 
 

@@ -5,8 +5,9 @@ The core of `align_ecdh`, and the cardinality pass of every alignment. Meadows (
 
     receiver → sender     a·H(x)       one bucket, padded to its capacity, in an order that only the receiver knows
     sender → receiver     b·H(y)       the same of the sender
-    sender → receiver     tags of b·(a·H(x)), in the order in which the points came; or permuted, then the receiver sees
-                          how many are common and not who, until the sender tells the permutation (or never)
+    sender → receiver     tags of b·(a·H(x)), in the order in which the points came; or permuted, then a receiver that
+                          follows the protocol sees how many are common and not who, until the sender tells the
+                          permutation (or never)
     receiver              tags of a·(b·H(y)); equal tags are common ids
 
 The name of the run in H and in the tags is that of the run, the step and the two parties: so in a star no answer of one
@@ -16,11 +17,22 @@ sender fits another's, and points handed on to it match nothing.
 the run: a further attempt that repeats a bucket sends the same bytes again. With padding drawn anew, the peer would
 see which points stay, which are the real ones.
 
+A DEVIATING RECEIVER READS PERMUTED ANSWERS. With a scalar of its own for each id it computes from the sender's points
+which tag each id would get, and looks it up in the answer: it learns who, and pays n·m multiplications. The permutation
+holds against a receiver that follows the protocol; against others only the count of tests does.
+
 *Quota.* Whoever sends n points tests n ids, so each party counts the peer's points, padding included, under
 `tests.PEER` over the life of the accord. The same points in a further attempt cost nothing; others are counted again.
+A nightly run costs N tests each night, about 365·N in a year, though honest nights test the same ids again: a scalar of
+one run cannot show that they are the same. So `max_tests` of the accord is what a deviating peer may test in all, and
+one run may test a tenth of the possible ids at most.
+
+*Further attempts* go on with the ids, sizes and rule of the first: rows and places of a checkpoint mean others' people
+in another list. What they depend on is kept for the run, as a digest that outlives the scalar.
 
 ASSUMPTIONS and what is not constant time: `crypto.curve`. The points of a permuted answer are counted bucket by bucket,
-and buckets are public: with few ids in one, a count would say who. So a permuted bucket has SMALLEST points or more.
+and buckets are public: with few ids in one, a count would say who. So each end refuses to be counted unless each of
+its buckets holds SMALLEST of its real ids, or there is one bucket; and with few ids in all.
 
     n, m   points in each bucket of the two, padding included        place   bucket·n + position within what was sent
 """
@@ -38,7 +50,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.errors import CryptoError, StateError
-from components.alignment import LARGEST_BUCKET, AlignParams, Ids, bucket_salt, capacity
+from components.alignment import LARGEST_BUCKET, AlignParams, Ids, bucket_salt, capacity, require_sparse
 from components.contract import Context
 from components.quota import spend
 from crypto.curve import POINT, CurveSecret, from_column, tag_bytes, tags, to_column
@@ -51,12 +63,16 @@ POINTS = WireSchema("points", {"point": POINT})
 TAGS = WireSchema("curve_tags", {"tag": FIXED_BINARY})
 NOTHING = WireSchema("nothing", {})
 MOST = 1 << 16  # buckets
-SMALLEST = 1 << 12  # points in a bucket whose answer is permuted, unless it is the only one
+SMALLEST = 1 << 12  # own ids in a bucket whose answer is permuted, unless it is the only one
+FEWEST = 20  # own ids of which a number alone is told: each count but 0 and all leaves 20 or more possible sets
+COUNTED = "how many of the receiver's ids the sender has, in each bucket; a receiver that deviates sees which"
 GROUP = 1 << 21  # ids that Spark masks before the first of them is sent
 _SPENDING = 8  # bytes that name a spending
+_DIGEST = 32
+_PAGE = 256  # buckets whose digests are kept together: 8 kB are rewritten for each bucket
 
 
-def pass_messages(answer: str = "how many of the receiver's ids the sender has, in each bucket") -> tuple[Message, ...]:
+def pass_messages(answer: str = COUNTED) -> tuple[Message, ...]:
     """Return the rows of an exchange; `answer` says what the answer reveals."""
     masked = "nothing but N: without the {} scalar an id and padding look alike"
     # fmt: off
@@ -64,7 +80,7 @@ def pass_messages(answer: str = "how many of the receiver's ids the sender has, 
         Message("masked", "receiver", "sender",   POINTS,  Protection.BLINDED, masked.format("receiver's"), max_count=MOST),  # noqa: E501
         Message("masked", "sender",   "receiver", POINTS,  Protection.BLINDED, masked.format("sender's"), max_count=MOST),  # noqa: E501
         Message("answer", "sender",   "receiver", TAGS,    Protection.BLINDED, answer, max_count=MOST),
-        Message("passed", "receiver", "sender",   NOTHING, Protection.PUBLIC,  "that min_overlap is reached; sent in a cardinality pass"),  # noqa: E501
+        Message("passed", "receiver", "sender",   NOTHING, Protection.PUBLIC,  "that min_overlap is reached, as the receiver says; sent in a cardinality pass"),  # noqa: E501
     )
     # fmt: on
 
@@ -84,6 +100,8 @@ class Exchange(Secret):
     def __init__(self, ctx: Context, params: AlignParams, ids: Ids, pair: tuple[str, str], theirs: int) -> None:
         """Take or draw the secrets of the run, and count the peer's points; nothing is sent.
 
+        `StateError` when a further attempt has other ids or sizes; `ConsentError` for more tests than may be.
+
         pair    (receiver, sender)        theirs   points in each of the peer's buckets, as `exchange_sizes` gives it
         """
         self._ctx, self._params, self._ids, self.theirs = ctx, params, ids, theirs
@@ -93,9 +111,11 @@ class Exchange(Secret):
             theirs <= LARGEST_BUCKET, f"buckets of {self.peer} are too large",
             expected=f"at most {LARGEST_BUCKET} points", found=theirs, remedy="more buckets, at all parties",
         )  # fmt: skip
+        require_sparse(ctx, params, self.peer, theirs * params.buckets)
         self._run = "/".join((ctx.run, ctx.step, *pair))
         self._width = tag_bytes(self.own * params.buckets, theirs * params.buckets)
         self._name = f"run/{ctx.run}/curve.{ctx.step}.{self.peer}"
+        self._bind()
         kept = self._kept()
         self._secret = CurveSecret.from_bytes(kept[:32], self._run, ids.rule.hex())
         self._padding, self._spending = kept[32:64], kept[64:].hex()
@@ -103,11 +123,20 @@ class Exchange(Secret):
         self._spend(theirs * params.buckets, "")
 
     def require_countable(self) -> None:
-        """Refuse buckets so small that the number in common within one would say who."""
-        smallest = min(self.own, self.theirs)
-        self._ctx.require(
-            self._params.buckets == 1 or smallest >= SMALLEST, "buckets are too small to be counted",
-            expected=f"{SMALLEST} points or more in each, or one bucket", found=smallest,
+        """Refuse so few own ids, in all or in a bucket, that the number in common would say who.
+
+        Below `min_overlap` no count is of use. Where who is common may follow a count, `min_overlap` says how few may
+        be named; where the number is all that is told, it is told of FEWEST ids or more.
+        """
+        ctx, params, ids = self._ctx, self._params, self._ids
+        enough = max(params.min_overlap, FEWEST) if params.cardinality_only else params.min_overlap
+        ctx.require(
+            len(ids.values) >= enough, "own ids are too few to be counted", expected=f"{enough} or more",
+            found="fewer", remedy="more people, or no count in this accord",
+        )  # fmt: skip
+        ctx.require(
+            params.buckets == 1 or int(np.diff(ids.cuts).min()) >= SMALLEST, "buckets are too small to be counted",
+            expected=f"{SMALLEST} own ids or more in each, or one bucket", found="fewer",
             remedy="fewer buckets, at all parties",
         )  # fmt: skip
 
@@ -152,9 +181,23 @@ class Exchange(Secret):
         return rows
 
     def close(self) -> None:
-        """Forget the scalar and all else that was kept for a further attempt."""
-        for name in (self._name, *(f"{self._name}.{b}" for b in range(self._params.buckets))):
+        """Forget the scalar and what was counted; that the run is bound to these ids stays until the run is closed."""
+        pages = range(-(-self._params.buckets // _PAGE))
+        for name in (self._name, *(f"{self._name}.{page}" for page in pages)):
             self._ctx.keys.forget(name)
+
+    def _bind(self) -> None:
+        """Keep what the run depends on; `StateError` for a further attempt that depends on something else."""
+        ctx, ids, name = self._ctx, self._ids, f"run/{self._ctx.run}/bound.{self._ctx.step}.{self.peer}"
+        sizes = np.array([ids.padded, self.own, self.theirs, self._params.buckets], "<i8").tobytes()
+        bound = hashlib.sha256(b"accord alignment run 1" + ids.digest + ids.rule + sizes).digest()
+        if ctx.attempt > 1 and ctx.keys.get(name) not in (None, bound):
+            raise StateError(
+                f"the alignment with {self.peer} is not that of the earlier attempt",
+                expected="ids, id rule, buckets and both sizes as before", found="others",
+                where=f"{ctx.party}, step {ctx.step}", remedy="start a new run",
+            )  # fmt: skip
+        ctx.keys.put(name, bound)
 
     def _kept(self) -> bytes:
         """Return scalar, padding secret and name of the spending: those of an earlier attempt, or new ones."""
@@ -179,7 +222,8 @@ class Exchange(Secret):
             self._masked = self._mask_group(b)
         found, points = read_bucket(self._masked.folder, b)
         if not np.array_equal(self._masked.rows[found], rows):
-            raise StateError("Spark returned other ids", expected=f"the {len(rows)} of the bucket", found=len(found))
+            raise StateError("Spark returned other ids", expected="those of the bucket", found="others",
+                             where=f"{self._ctx.party}, step {self._ctx.step}")  # fmt: skip
         return points
 
     def _mask_group(self, b: int) -> _Group:
@@ -204,11 +248,13 @@ class Exchange(Secret):
 
     def _count(self, b: int, points: np.ndarray) -> None:
         """Count the points once more when they are others than those of an earlier attempt."""
-        name, digest = f"{self._name}.{b}", hashlib.sha256(points.tobytes()).digest()
-        before = self._ctx.keys.get(name)
-        if before is not None and before != digest:
-            self._spend(len(points), f".{digest.hex()[:16]}")
-        self._ctx.keys.put(name, digest)
+        page, at = f"{self._name}.{b // _PAGE}", b % _PAGE * _DIGEST
+        kept = bytearray(self._ctx.keys.get(page) or bytes(_PAGE * _DIGEST))
+        before, digest = bytes(kept[at : at + _DIGEST]), hashlib.sha256(points.tobytes()).digest()
+        if any(before) and before != digest:
+            self._spend(len(points), f".{b}.{digest.hex()}")
+        kept[at : at + _DIGEST] = digest
+        self._ctx.keys.put(page, bytes(kept))
 
     def _spend(self, amount: int, further: str) -> None:
         remedy = "sign a new accord, or raise max_tests after weighing it against the number of possible ids"
@@ -288,3 +334,9 @@ def _masking(scalar: bytes, run: str, rule: str) -> Work:
 def _bytes(rows: np.ndarray) -> list[bytes]:
     found: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
     return found
+
+
+def close_all(exchanges: Mapping[str, Exchange]) -> None:
+    """Forget what was kept for further attempts with all peers."""
+    for exchange in exchanges.values():
+        exchange.close()

@@ -12,11 +12,12 @@ from canaries import forms
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy.stats import spearmanr
 
+from base.canonical import digest
 from base.errors import ConsentError, DataError, StateError
 from components import align_ecdh, align_keyed_hash, alignment, curve_exchange
 from components.alignment import capacity
 from components.registry import component
-from crypto.curve import CurveSecret, P, hash_to_curve, tag_bytes, tags
+from crypto.curve import CurveSecret, P, from_column, hash_to_curve, tag_bytes, tags, to_column
 from crypto.keyed_hash import EphemeralKey, TagKey
 from crypto.ladder import as_points, multiply
 from features.id_partition import bucket_numbers
@@ -28,6 +29,7 @@ ID_SPACE = [f"{i:06d}" for i in range(20_000)]  # a small id space, as customer 
 BANK, BUREAU = ID_SPACE[:12_000:40], ID_SPACE[4_000:16_000:40]  # 300 each, 200 in common
 COMMON = set(BANK) & set(BUREAU)
 NUMBERS = IdRule(type="integer", width=6)
+WRITTEN = digest(NUMBERS.model_dump(mode="json"))  # as the hash to the curve takes it
 CHANCE = 5 / math.sqrt(200)  # five standard deviations of a rank correlation of 200
 
 
@@ -134,9 +136,11 @@ def test_a_bank_that_holds_its_scalar_reads_nothing_beyond_what_it_sent(threads)
     both = set(map(bytes, tags(multiply(secret._key, points), run, tag_bytes(300, 300))))
     answers = sent(outcome, "align_ecdh", "bureau", "answer")
     assert len(both & set(answers)) == 200  # what the protocol shows
+    mine = multiply(secret._key, np.ascontiguousarray(hash_to_curve(BANK, run, WRITTEN)))
+    assert set(map(bytes, mine)) == set(sent(outcome, "align_ecdh", "bank", "masked"))  # the guesses below are as these
     # Weakened: hashes that the bureau would send without its scalar are read at once.
-    bare = set(map(bytes, hash_to_curve(BUREAU, run, "id")))
-    own = hash_to_curve(ID_SPACE, run, "id")
+    bare = set(map(bytes, hash_to_curve(BUREAU, run, WRITTEN)))
+    own = hash_to_curve(ID_SPACE, run, WRITTEN)
     assert [i for i, point in zip(ID_SPACE, own, strict=True) if bytes(point) in bare] == BUREAU
     # Default: neither the hash of an id nor its multiple by the bank's scalar meets a point or a tag of the bureau.
     seen = set(map(bytes, points)) | both | set(answers)
@@ -171,6 +175,42 @@ def test_a_raw_hash_as_coordinate_shows_a_bit_of_the_id_whatever_the_scalar_is()
     assert left["ours"].all()  # default: nobody is ruled out
 
 
+# A count.
+
+
+def reads_the_permuted(into, own_scalars):
+    """A receiver that looks each of its ids up in the permuted answer; it deviates if each id has its own scalar."""
+
+    def function(ctx, params):
+        ids = alignment.own_ids(ctx, params)
+        (m,) = alignment.exchange_sizes(ctx, params, ids).values()
+        run, names = "/".join((ctx.run, ctx.step, "bank", "bureau")), ids.values.to_pylist()
+        one, width = CurveSecret(run, ids.rule.hex()), tag_bytes(len(names), m)
+        secrets = [CurveSecret(run, ids.rule.hex()) if own_scalars else one for _ in names]
+        points = np.concatenate([s.mask([name], run) for s, name in zip(secrets, names, strict=True)])
+        ctx.send("masked", pa.table({"point": to_column(points)}), "bureau")
+        theirs = from_column(ctx.recv("masked", "bureau")["point"]).copy()
+        answer = set(map(bytes, from_column(ctx.recv("answer", "bureau")["tag"], width)))
+        for secret, name in zip(secrets, names, strict=True):
+            if set(map(bytes, tags(multiply(secret._key, theirs), run, width))) & answer:
+                into.add(name)
+        raise DataError("seen enough")
+
+    return function
+
+
+def test_a_permuted_answer_hides_who_from_a_receiver_that_follows_the_protocol_alone(threads):
+    """That is why the accord names the receiver as a learner, also where only the number is told."""
+    ids = {"bank": BANK[80:120], "bureau": BUREAU[:40]}  # 20 in common
+    common = set(ids["bank"]) & set(ids["bureau"])
+    assert len(common) == 20
+    for own_scalars, seen in ((False, set(ids["bank"])), (True, common)):
+        found = set()
+        functions = {"bank": reads_the_permuted(found, own_scalars)}
+        align(threads, "align_ecdh", ids, functions=functions, cardinality_only=True)
+        assert found == seen  # with one scalar each id could be any of the 20
+
+
 # Buckets.
 
 
@@ -181,7 +221,7 @@ def ruled_out(sizes, salt, ids=ID_SPACE):
 
 @pytest.mark.parametrize(("how", "more"), [("align_ecdh", {}), ("align_keyed_hash", {"cardinality_pass": True})])
 def test_an_empty_bucket_would_prove_that_somebody_is_no_customer(threads, monkeypatch, how, more):
-    monkeypatch.setattr(curve_exchange, "SMALLEST", 1)
+    monkeypatch.setattr(curve_exchange, "SMALLEST", 0)  # real ids: some buckets have none
     salts, number = [], alignment.bucket_salt
     monkeypatch.setattr(alignment, "bucket_salt", lambda ctx: salts.append(number(ctx)) or salts[-1])
     few = {"bank": BANK[:60], "bureau": BUREAU[:60]}
@@ -336,7 +376,8 @@ def test_what_leaves_before_tls_holds_no_id_in_any_form(threads, how, more):
     data = captured(outcome, how)
     assert leaks(data, secrets) == set()
     # Nor the hash to the curve, which whoever knows the run's name can compute.
-    bare = hash_to_curve(sorted({*ids["bank"], *ids["bureau"]}), "run/step/bank/bureau", "id")
+    written = digest(CUSTOMERS.model_dump(mode="json"))
+    bare = hash_to_curve(sorted({*ids["bank"], *ids["bureau"]}), "run/step/bank/bureau", written)
     assert not [1 for row in bare if bytes(row) in data]
 
     # The search finds each form of each kind where it is.

@@ -8,11 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from base.errors import AccordError, Cancelled, ConsentError, CryptoError, DataError
+from base.errors import AccordError, Cancelled, ConsentError, CryptoError, DataError, StateError
 from components import align_ecdh, alignment, curve_exchange
 from components.alignment import capacity
 from components.registry import component
 from crypto.curve import hash_to_curve
+from features.spec import Column, FeatureSpec, IdRule
 from runtime.checkpoint import FileCheckpoint
 from transport.body import decode
 from transport.message import Message
@@ -122,7 +123,7 @@ def test_without_reveal_to_all_learn_and_with_it_the_others_get_a_report_alone(t
         assert {p for p in THREE if "alignment" in outcome.outputs[p]} == set(learners)
         assert {frozenset(people(outcome, p, THREE)) for p in learners} == {frozenset({"12", "7"})}
         rows = {receiver: table.num_rows for _, receiver, table in sent(outcome, "matched")}
-        assert rows == {p: int(p in learners) for p in ("bureau", "shop")}
+        assert rows == dict.fromkeys(("bureau", "shop"), 1)  # also what tells a sender nothing
         for party in set(THREE) - {"bank"} - set(learners):
             assert outcome.outputs[party]["report"]["aligned"] is None
             assert "aligned" not in outcome.metrics[party]
@@ -138,8 +139,47 @@ def test_the_number_alone_shows_nobody(threads):
     assert {name for _, _, table in sent(outcome) for name in table.column_names} == {
         "padded", "buckets", "rule", "point", "tag", "sealed",
     }  # fmt: skip
-    assert [table.num_rows for _, _, table in sent(outcome, "matched")] == [0]
+    assert len(sent(outcome, "matched")) == 1
     assert not sent(outcome, "order")
+
+
+@pytest.mark.parametrize("how", ["cardinality_pass", "cardinality_only"])
+def test_few_own_ids_are_not_counted_at_either_end(threads, how):
+    """Six people and a lot of padding: each count says who."""
+    people, more = PEOPLE[:60], {how: True, "min_overlap": 10, "pad_to": 64}
+    for ids in ({"bank": people[:6], "bureau": people}, {"bank": people, "bureau": people[:6]}):
+        outcome = run(threads, ids, **more)
+        assert any("too few to be counted" in str(error) for error in outcome.errors.values())
+        assert not sent(outcome, "answer")
+
+
+def test_a_number_alone_is_of_twenty_people_or_more_whatever_min_overlap_says(threads):
+    for n in (19, 20):
+        outcome = run(threads, {"bank": PEOPLE[:n], "bureau": PEOPLE[:40]}, cardinality_only=True)
+        assert ("bank" in outcome.errors) == (n < 20)
+
+
+def test_padding_is_not_counted_as_ids_of_a_bucket(threads, monkeypatch):
+    """Enough points in each bucket, of which six are ids: a count for each bucket would say who."""
+    monkeypatch.setattr(curve_exchange, "SMALLEST", 32)
+    ids = {"bank": PEOPLE[:40], "bureau": PEOPLE[:400]}
+    assert capacity(512, 4) > 32
+    for swapped in (ids, {"bank": ids["bureau"], "bureau": ids["bank"]}):
+        outcome = run(threads, swapped, cardinality_only=True, buckets=4, pad_to=512)
+        assert any("too small to be counted" in str(error) for error in outcome.errors.values())
+        assert not sent(outcome, "answer")
+
+
+def test_a_third_party_reads_the_same_sizes_whoever_is_common_and_whoever_is_told(threads):
+    """The ledger of every party of the run holds the sizes of all messages."""
+    seen = set()
+    for n, learners in ((37, ("bank", "bureau")), (90, ("bank", "bureau")), (90, ("bank",)), (90, ())):
+        ids = {"bank": PEOPLE[:100], "bureau": PEOPLE[:n], "shop": PEOPLE[:100]}
+        outcome = run(threads, ids, reveal_to=learners, pad_to=128)
+        assert outcome.errors == {}
+        heads = [p.header for p in outcome.parcels["bank"] if p.header.name == "matched"]
+        seen.add(tuple(sorted((h.receiver, h.rows, h.size) for h in heads)))
+    assert len(seen) == 1
 
 
 def test_the_number_alone_is_for_one_sender(threads):
@@ -195,7 +235,7 @@ def spy(found):
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("ids", [THREE, {"bank": ["a", "b", "c"], "bureau": ["d"]}])
 def test_too_few_stop_the_step_before_a_sender_learns_who_or_how_few(threads, ids, counted):
-    outcome = run(threads, ids, min_overlap=5 if ids is THREE else 1, cardinality_pass=counted)
+    outcome = run(threads, ids, min_overlap=4 if ids is THREE else 1, cardinality_pass=counted)
     error = outcome.errors["bank"]
     assert isinstance(error, DataError)
     assert (error.what, error.found) == ("too few in common", "fewer")
@@ -245,7 +285,7 @@ def test_no_id_and_no_hash_of_one_crosses(threads):
         for digest in (hashlib.sha256, hashlib.md5, hashlib.sha1, hashlib.blake2b):
             assert digest(person.encode()).digest()[:8] not in bodies
     for sender in ("bureau", "shop"):
-        for row in hash_to_curve(PEOPLE[:100], f"night/step/bank/{sender}", "id"):
+        for row in hash_to_curve(PEOPLE[:100], f"night/step/bank/{sender}", bytes(32).hex()):
             assert bytes(row) not in bodies
 
 
@@ -302,6 +342,27 @@ def test_orders_carry_nothing(threads):
     again = {}
     run(threads, ids, pad_to=1, run="night-2", functions={"bank": spy(again)})
     assert abs(spearmanr([again["entries"].index(i) for i in spied["entries"]], np.arange(300)).statistic) < bound
+
+
+# The id space.
+
+
+@pytest.mark.parametrize(("people", "refused"), [(100, False), (101, True)])
+@pytest.mark.parametrize("how", [{}, {"cardinality_pass": True}])
+def test_one_run_tests_a_tenth_of_the_possible_ids_at_most(threads, people, refused, how):
+    spec = FeatureSpec(name="t", description="people", key=("id",), columns={
+        "id": Column(type="id", owner=("data_holder",), sensitivity="internal", rule=IdRule(type="integer", width=3))
+    })  # fmt: skip
+
+    def role(ctx, params):
+        inputs = {"tables": {"t": ctx.inputs["tables"]["t"].replace_schema_metadata({"spec": "t"})}}
+        ctx = replace(ctx, inputs=inputs, services=replace(ctx.services, spec={"t": spec}.__getitem__))
+        return component("align_ecdh").roles[ctx.role](ctx, params)
+
+    ids = {"bank": [f"{i:03d}" for i in range(people)], "bureau": [f"{i:03d}" for i in range(0, 1000, 11)]}
+    outcome = run(threads, ids, functions=dict.fromkeys(ids, role), pad_to=1, max_tests=10**6, **how)
+    assert isinstance(outcome.errors.get("bureau"), ConsentError) == refused
+    assert bool(sent(outcome, "answer")) == (not refused)
 
 
 # Quota.
@@ -429,12 +490,84 @@ def test_other_points_in_a_further_attempt_are_counted_again(threads, tmp_path, 
     first = run(parties, ids, **common, functions={p: at(tmp_path / "rounds", p, dies_at=("matched", 1)) for p in ids})
     assert isinstance(first.errors["bank"], Killed)
     other = {"bank": PEOPLE[4:8] + PEOPLE[300:304], "bureau": ids["bureau"]}
-    second = run(parties, other, **common, attempt=2)
+    second = run(parties, other, **common, attempt=2, functions={"bank": unbound})
     if limit == 16:
         assert second.errors == {}
     else:
         assert isinstance(second.errors["bureau"], ConsentError)
         assert not sent(second, "answer")
+
+
+def unbound(ctx, params):
+    """A receiver that does not keep to what the run is bound to, and does not count its peer."""
+
+    class Unbound(curve_exchange.Exchange):
+        def _bind(self):
+            if self.peer != "bureau":  # the patch reaches the sender's thread too
+                super()._bind()
+
+        def _spend(self, amount, further):
+            if self.peer != "bureau":
+                super()._spend(amount, further)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(align_ecdh, "Exchange", Unbound)
+        return align_ecdh.receiver(ctx, params)
+
+
+def announces(points):
+    """A party that says how many ids it has, and dies when it has heard how many the peer has."""
+
+    def function(ctx, params):
+        told = {"padded": pa.array([points]), "buckets": pa.array([1], pa.int32()),
+                "rule": pa.array([bytes(32)], pa.binary(32))}  # fmt: skip
+        ctx.send("size", pa.table(told), "bureau")
+        ctx.recv("size", "bureau")
+        ctx.recv("masked", "bureau")  # so the peer has counted
+        raise Killed("killed")
+
+    return function
+
+
+def test_who_announced_one_id_in_an_attempt_that_died_cannot_test_many_in_the_next(threads, tmp_path):
+    parties = type(threads)(tmp_path)
+    ids = {"bank": PEOPLE[:64], "bureau": PEOPLE[:64]}
+    common = {"run": "again", "max_tests": 65}
+    first = run(parties, ids, **common, functions={"bank": announces(1)})
+    assert isinstance(first.errors["bank"], Killed)
+    second = run(parties, ids, **common, attempt=2, functions={"bank": unbound})
+    assert (second.errors["bureau"].remedy, type(second.errors["bureau"])) == ("start a new run", StateError)
+    assert not sent(second, "answer")
+    assert run(parties, ids, run="new", max_tests=65).errors == {}  # 1 and 64
+    assert isinstance(run(parties, ids, run="newer", max_tests=65).errors["bureau"], ConsentError)
+
+
+@pytest.mark.parametrize("what", ["bank", "bureau"])
+@pytest.mark.parametrize("dies_at", [("masked", 3), ("matched", 1)])
+def test_a_further_attempt_with_other_ids_would_pair_different_people_and_is_refused(threads, tmp_path, what, dies_at):
+    parties = type(threads)(tmp_path)
+    ids = {"bank": PEOPLE[:60], "bureau": PEOPLE[20:80]}
+    common = {"run": "resumed", "buckets": 4}
+    first = run(parties, ids, **common, functions={
+        p: at(tmp_path / "rounds", p, dies_at=dies_at if p == "bank" else None) for p in ids
+    })  # fmt: skip
+    assert isinstance(first.errors["bank"], Killed)
+    start = agreed(tmp_path / "rounds", ids)
+    other = {**ids, what: [*ids[what][3:], *PEOPLE[200:203]]}  # as many, others
+    again = run(parties, other, **common, attempt=2, functions={p: at(tmp_path / "rounds", p, start) for p in ids})
+    assert isinstance(again.errors[what], StateError)
+    assert again.errors[what].remedy == "start a new run"
+    assert again.outputs == {}
+
+
+def test_what_a_run_is_bound_to_outlives_the_scalar(threads, tmp_path):
+    """One party ends, another dies, and the further attempt resumes after the last bucket."""
+    parties = type(threads)(tmp_path)
+    ids = {"bank": PEOPLE[:60], "bureau": PEOPLE[20:80]}
+    assert run(parties, ids).errors == {}
+    other = {**ids, "bureau": PEOPLE[21:81]}
+    again = run(parties, other, attempt=2)
+    assert isinstance(again.errors["bureau"], StateError)
 
 
 def test_the_first_attempt_of_a_run_takes_no_scalar_of_an_earlier_one(threads, tmp_path):
@@ -515,6 +648,8 @@ def tampered(which, make):
         ("size", lambda t: t.set_column(1, "buckets", pa.array([2], pa.int32())), "2 buckets"),
         ("size", lambda t: t.set_column(0, "padded", pa.array([1 << 40])), "too large"),
         ("size", lambda t: t.set_column(0, "padded", pa.array([0])), "sizes of bureau"),
+        ("size", lambda t: t.slice(1), "sizes of bureau"),
+        ("size", lambda t: pa.concat_tables([t, t]), "sizes of bureau"),
         ("size", lambda t: t.set_column(2, "rule", pa.array([b"r" * 32], pa.binary(32))), "another rule at bureau"),
     ],
 )
@@ -556,7 +691,7 @@ def test_matches_that_cannot_be_true_are_refused(threads, positions, error):
         (size,) = alignment.exchange_sizes(ctx, params, own).values()
         exchange = curve_exchange.Exchange(ctx, params, own, ("bank", "bureau"), size)
         curve_exchange.meet(ctx, {"bureau": exchange}, 0)
-        alignment.send_matched(ctx, "bureau", None if positions is None else np.array(positions))
+        alignment.send_matched(ctx, "bureau", None if positions is None else np.array(positions), size)
         return {}
 
     outcome = run(threads, ids, functions={"bank": lies})
@@ -585,7 +720,7 @@ def test_padding_is_never_an_id_of_the_alignment(threads):
             (size,) = alignment.exchange_sizes(ctx, params, own).values()
             exchange = curve_exchange.Exchange(ctx, params, own, ("bank", "bureau"), size)
             curve_exchange.meet(ctx, {"bureau": exchange}, 0)
-            alignment.send_matched(ctx, "bureau", np.array([place]))
+            alignment.send_matched(ctx, "bureau", np.array([place]), size)
             return {}
 
         refused += "bureau" in run(threads, ids, run=f"run-{place}", functions={"bank": lies}).errors

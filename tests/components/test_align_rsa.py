@@ -1,15 +1,20 @@
 """Alignment by blind signatures: the same people everywhere, increments, and what is counted."""
 
+import errno
+import os
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from base.errors import AccordError, CryptoError, DataError
-from components import align_rsa, alignment, rsa_batches
+from base.errors import AccordError, Cancelled, CryptoError, DataError, EnvironmentMissing
+from components import align_rsa, alignment, rsa_batches, signature_cache
 from components.registry import component
 from crypto.rsa import RsaSecretKey
+from features.spec import Column, FeatureSpec, IdRule
+from runtime.keys import run_secrets
 
 ROLES = {"receiver": ("bank",), "sender": ("bureau",)}
 STAR = {"receiver": ("bank",), "sender": ("bureau", "shop")}
@@ -47,17 +52,36 @@ def _quick_keys():
     patch.undo()
 
 
+def table(members, column="user_id"):
+    """As it comes from validate_tables: with the name of its spec."""
+    return pa.table({column: pa.array(members, pa.string())}).replace_schema_metadata({"spec": "one"})
+
+
 def inputs(**ids):
-    return {
-        party: {"tables": {PARAMS["tables"][party]: pa.table({"user_id": pa.array(members, pa.string())})}}
-        for party, members in ids.items()
-    }
+    return {party: {"tables": {PARAMS["tables"][party]: table(members)}} for party, members in ids.items()}
 
 
-def align(parties, ids, params=None, run="run", roles=None, **more):
+SPEC = FeatureSpec(
+    name="one", description="people", key=("user_id",),
+    columns={"user_id": Column(type="id", owner=("data_holder",), sensitivity="internal", rule=IdRule())},
+)  # fmt: skip
+
+
+def under(specs, role):
+    """The role at a node that has these specs."""
+
+    def function(ctx, params):
+        return role(replace(ctx, services=replace(ctx.services, spec=specs.__getitem__)), params)
+
+    return function
+
+
+def align(parties, ids, params=None, run="run", roles=None, specs=None, functions=None, **more):
     given = inputs(**ids) if isinstance(next(iter(ids.values())), list) else ids
     roles = roles or (STAR if "shop" in given else ROLES)
-    return parties("align_rsa", roles, given, PARAMS | (params or {}), run=run, **more)
+    honest = {party: component("align_rsa").roles[role] for role, members in roles.items() for party in members}
+    functions = {p: under(specs or {"one": SPEC}, f) for p, f in (honest | (functions or {})).items()}
+    return parties("align_rsa", roles, given, PARAMS | (params or {}), run=run, functions=functions, **more)
 
 
 def joined(outcome, party, ids):
@@ -77,6 +101,11 @@ def sent(outcome):
         for parcel in parcels:
             rows.setdefault((party, parcel.header.name), []).append(parcel.header.rows)
     return rows
+
+
+def kept(parties, party, names="*"):
+    """What a party keeps sealed for the other, by file name."""
+    return sorted(path for path in parties.folder.glob(f"{party}/.peers/*/{names}") if path.is_file())
 
 
 def signatures(outcome, party="bureau"):
@@ -105,11 +134,12 @@ def test_a_party_that_reveal_to_does_not_name_learns_no_one(parties):
     assert set(outcome.outputs["bureau"]) == {"report"}
     assert outcome.outputs["bureau"]["report"]["aligned"] is None
     assert joined(outcome, "bank", BANK) == joined(outcome, "shop", SHOP)
-    assert [p.header.rows for p in outcome.parcels["bank"] if p.header.name == "matched"] == [0, 1]
+    assert [p.header.rows for p in outcome.parcels["bank"] if p.header.name == "matched"] == [1, 1]
 
 
 def test_a_receiver_tells_a_party_that_may_not_learn_it(parties, monkeypatch):
-    monkeypatch.setattr(align_rsa, "send_matched", lambda ctx, peer, _: alignment.send_matched(ctx, peer, np.arange(1)))
+    told = alignment.send_matched
+    monkeypatch.setattr(align_rsa, "send_matched", lambda ctx, peer, _, n: told(ctx, peer, np.arange(1), n))
     outcome = align(parties, {"bank": BANK, "bureau": BUREAU}, {"reveal_to": ["bank"]})
     assert "matches told by bank" in str(outcome.errors["bureau"])
 
@@ -207,7 +237,8 @@ def test_a_night_without_new_ids_looks_like_one_with_a_few(parties):
     assert shapes[0] != shapes[1] == shapes[2]
 
 
-def test_ids_that_went_away_are_forgotten_by_both(parties):
+def test_ids_that_went_away_are_forgotten_by_both(parties, monkeypatch):
+    monkeypatch.setattr("components.signature_cache.UNSEEN", 1)
     everyone = {"bank": people(0, 60), "bureau": people(20, 90)}
     align(parties, everyone, run="night-1")
     align(parties, {"bank": people(0, 30), "bureau": people(20, 50)}, run="night-2")
@@ -225,8 +256,72 @@ def test_a_new_key_period_makes_a_new_key_and_signs_all_again(parties):
         keys.append(bytes(next(p.body for p in outcome.parcels["bureau"] if p.header.name == "key")))
         assert signatures(outcome)[0] == {"night-1": 64, "night-2": 32, "night-3": 64, "night-4": 32}[run]
     assert keys[0] == keys[1] != keys[2] == keys[3]
-    kept = [file.name for file in (parties.folder / "bank" / ".sealed").iterdir()]
-    assert len([name for name in kept if not name.endswith(".head")]) == 1  # of the period that holds
+    assert len(kept(parties, "bank", "receiver.*.[0-9]")) == 1  # of the period that holds
+
+
+@pytest.mark.parametrize("other", [{}, {"key_bits": 3072}, {"table": "renamed"}, {"id_column": "other"}])
+def test_a_new_key_period_leaves_nothing_of_the_one_before_whatever_else_changes(parties, other):
+    """Erasing a person asks for it: a key or a cache under another name would go on testing for that person."""
+    ids = {"bank": people(0, 60), "bureau": people(20, 90)}
+    for run, bits in (("night-1", 2048), ("night-2", 3072)):
+        assert align(parties, ids, {"key_bits": bits, "key_period": "one"}, run=run).errors == {}
+    before = {path: path.read_bytes() for party in ids for path in kept(parties, party)}
+    names = [path.name for path in before]
+    assert {"key.2048", "key.3072"} < set(names)
+    assert len([name for name in names if name.endswith(".head")]) == 4
+
+    name, column = other.get("table", "people"), other.get("id_column", "user_id")
+    spec = SPEC.model_copy(update={"key": (column,), "columns": {column: SPEC.columns["user_id"]}})
+    given = {p: {"tables": {name: table(members, column)}} for p, members in ids.items()}
+    params = {"tables": dict.fromkeys(ids, name), "id_column": column, "key_period": "two",
+              "key_bits": other.get("key_bits", 2048)}  # fmt: skip
+    assert align(parties, given, params, run="night-3", specs={"one": spec}).errors == {}
+    for party in ids:
+        after = kept(parties, party)
+        assert len([path for path in after if path.name.endswith(".head")]) == 1
+        assert not [path for path in after if before.get(path) == path.read_bytes()]
+    assert [path.name for path in kept(parties, "bureau", "key.*")] == [f"key.{params['key_bits']}"]
+
+
+def test_a_crash_while_a_period_ends_leaves_nothing_for_good(parties, monkeypatch):
+    ids = {"bank": people(0, 60), "bureau": people(20, 90)}
+    assert align(parties, ids, {"key_period": "one", "key_bits": 3072}, run="night-1").errors == {}
+    with monkeypatch.context() as patch:
+
+        def half(folder):
+            (folder / "period").unlink()
+            raise CryptoError("the machine went away")
+
+        patch.setattr("runtime.keys.shutil.rmtree", half)
+        assert align(parties, ids, {"key_period": "two"}, run="night-2").errors
+    assert kept(parties, "bureau", "key.3072")
+    assert align(parties, ids, {"key_period": "two"}, run="night-2", attempt=2).errors == {}
+    assert not kept(parties, "bureau", "key.3072")
+
+
+def test_two_pipelines_with_other_rows_of_one_table_keep_each_other_s_signatures(parties):
+    """They align in turn, night by night: all is signed in the first two runs."""
+    rows = ({"bank": people(0, 200), "bureau": people(0, 100)}, {"bank": people(150, 260), "bureau": people(200, 250)})
+    given = []
+    for night in range(6):
+        ids = rows[night % 2]
+        outcome = align(parties, ids, run=f"night-{night}")
+        assert set(joined(outcome, "bank", ids["bank"])) == set(ids["bank"]) & set(ids["bureau"])
+        given.append((signatures(outcome)[0], len(sent(outcome)["bureau", "working"])))
+    assert given == [(224, 4), (64, 2), *[(32, 1)] * 4]
+
+
+def test_an_id_drops_out_after_runs_that_do_not_see_it(parties, monkeypatch):
+    monkeypatch.setattr("components.signature_cache.UNSEEN", 3)
+    monkeypatch.setattr("components.signature_cache.SEGMENT", 16)
+    bank, records = people(0, 60), []
+    for night in range(5):
+        align(parties, {"bank": bank if night == 0 else people(30, 60), "bureau": people(20, 90)}, run=f"night-{night}")
+        files = kept(parties, "bank", "receiver.*.[0-9]*.[0-9]*")
+        sizes = [path.stat().st_size - 28 for path in files]
+        records.append(sum(sizes) // signature_cache.RECORD)
+    assert records == [60, 60, 60, 30, 30]
+    assert signatures(align(parties, {"bank": bank, "bureau": people(20, 90)}, run="night-5"))[0] == 32  # 30 again
 
 
 @pytest.mark.parametrize(("dies", "in_all"), [("ask", 160), ("hear", 192)])
@@ -278,15 +373,14 @@ def test_padding_stays_over_attempts(parties):
 def test_a_cache_that_this_node_did_not_seal_is_refused(parties, which, spoil):
     ids = {"bank": people(0, 60), "bureau": people(20, 90)}
     align(parties, ids, run="night-1")
-    (file,) = (parties.folder / "bank" / ".sealed").glob(f"rsa.*{which}")
-    (other,) = (parties.folder / "bureau" / ".sealed").glob(f"rsa.*{which}")
+    (file,), (other,) = (kept(parties, party, f"*{which}") for party in ("bank", "bureau"))
     data = file.read_bytes()
     file.write_bytes(
         {"changed": data[:-1] + bytes([data[-1] ^ 1]), "foreign": other.read_bytes(), "cut": data[:20]}[spoil]
     )
     error = align(parties, ids, run="night-2").errors["bank"]
     assert isinstance(error, CryptoError)
-    assert "rsa.receiver.bureau" in str(error)
+    assert "peer/bureau/receiver." in str(error)
     assert "C000" not in str(error)
     file.unlink()
     assert align(parties, ids, run="night-3").errors == {}  # the remedy: what is missing is signed again
@@ -295,7 +389,8 @@ def test_a_cache_that_this_node_did_not_seal_is_refused(parties, which, spoil):
 def test_a_sender_that_lost_its_key_signs_all_again(parties):
     ids = {"bank": people(0, 60), "bureau": people(20, 90)}
     align(parties, ids, run="night-1")
-    (parties.folder / "bureau" / ".sealed" / "rsa.bank.2048").unlink()
+    (file,) = kept(parties, "bureau", "key.2048")
+    file.unlink()
     outcome = align(parties, ids, run="night-2")
     assert outcome.errors == {}
     assert signatures(outcome)[0] == 64
@@ -304,12 +399,11 @@ def test_a_sender_that_lost_its_key_signs_all_again(parties):
 
 def test_two_tables_of_one_pair_do_not_forget_each_other_s_ids(parties):
     for run in ("night-1", "night-2"):
-        for table in ("customers", "leads"):
-            params = PARAMS | {"tables": {"bank": table, "bureau": "people"}}
+        for name in ("customers", "leads"):
             given = inputs(bureau=people(0, 60))
-            members = {"customers": people(0, 40), "leads": people(30, 90)}[table]
-            given["bank"] = {"tables": {table: pa.table({"user_id": members})}}
-            outcome = parties("align_rsa", ROLES, given, params, run=f"{run}-{table}")
+            members = {"customers": people(0, 40), "leads": people(30, 90)}[name]
+            given["bank"] = {"tables": {name: table(members)}}
+            outcome = align(parties, given, {"tables": {"bank": name, "bureau": "people"}}, run=f"{run}-{name}")
             assert outcome.errors == {}
             assert signatures(outcome)[0] == (64 if run == "night-1" else 32)
 
@@ -335,11 +429,68 @@ def test_more_signatures_than_a_tenth_of_the_possible_ids_are_refused(parties, s
         at["tables"] = {name: table.replace_schema_metadata(schema) for name, table in at["tables"].items()}
     width = specs["user"].columns["user_id"].rule.width
     for limit, refused in ((10**width // 10, False), (10**width // 10 + 1, True)):
-        roles = component("align_rsa").roles
-        functions = {"bank": with_specs(specs, roles["receiver"]), "bureau": with_specs(specs, roles["sender"])}
-        outcome = align(parties, given, {"max_signatures": limit}, run=f"run-{limit}", functions=functions)
+        outcome = align(parties, given, {"max_signatures": limit}, run=f"run-{limit}", specs=specs)
         assert ("bureau" in outcome.errors) is refused
     assert "all possible ids" in str(outcome.errors["bureau"])
+
+
+def test_a_sender_whose_table_does_not_say_how_ids_are_written_signs_nothing(parties):
+    """Nobody could say of how many possible ids it would test how many."""
+    given = inputs(bank=BANK, bureau=BUREAU)
+    for at in given.values():
+        at["tables"] = {name: one.replace_schema_metadata(None) for name, one in at["tables"].items()}
+    outcome = align(parties, given)
+    assert "does not say how its ids are written" in str(outcome.errors["bureau"])
+    assert ("bureau", "key") not in sent(outcome)
+
+
+def test_what_a_run_counted_goes_with_the_run(parties, monkeypatch):
+    """An abandoned run ends without an end of its steps: the node removes the run's folder alone."""
+    with monkeypatch.context() as patch:
+        patch.setattr(align_rsa.Asking, "matches", dies_after(0, align_rsa.Asking.matches))
+        assert "bank" in align(parties, {"bank": BANK, "bureau": BUREAU}, run="abandoned").errors
+    (counted,) = parties.folder.rglob("*signing.*")
+    assert counted.parent == run_secrets(parties.folder / "bureau", "abandoned")
+
+
+def test_names_as_long_and_as_odd_as_they_may_be(parties):
+    column, name = "Kunden-Nr. (alt) / Σ" + "x" * 200, "t" * 64
+    roles = {"receiver": ("b" * 64,), "sender": ("s" * 64,)}
+    ids = {"b" * 64: people(0, 10), "s" * 64: people(5, 15)}
+    spec = SPEC.model_copy(update={"columns": {column: SPEC.columns["user_id"]}})
+    given = {p: {"tables": {name: table(members, column)}} for p, members in ids.items()}
+    params = {"tables": dict.fromkeys(ids, name), "id_column": column, "key_period": "p" * 32}
+    outcome = align(parties, given, params, run="R" * 89, step="s" * 64, roles=roles, specs={"one": spec})
+    assert outcome.errors == {}
+
+
+@pytest.mark.parametrize("call", ["write", "replace", "fsync"])
+@pytest.mark.parametrize("place", ["key.2048", "receiver.", "period", "signing."])
+def test_a_full_disk_is_named_and_a_further_attempt_loses_nothing(parties, monkeypatch, call, place):
+    ids = {"bank": people(0, 100), "bureau": people(50, 130)}
+    honest = {name: getattr(os, name) for name in ("write", "replace", "fsync")}
+
+    def of(file):
+        return os.readlink(f"/proc/self/fd/{file}") if isinstance(file, int) else str(file)
+
+    def full(file, *rest):
+        if place in of(file):
+            raise OSError(errno.ENOSPC, "x")
+        return honest[call](file, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, full)
+        errors = align(parties, ids).errors
+    error = errors["bank" if place == "receiver." else "bureau"]
+    if isinstance(error, Cancelled):  # both ends note the period
+        error = errors["bank"]
+    assert isinstance(error, EnvironmentMissing)
+    assert error.found == "No space left on device"
+    assert place in error.where
+    again = align(parties, ids, attempt=2)
+    assert again.errors == {}
+    assert set(joined(again, "bank", ids["bank"])) == set(people(50, 100))
+    assert not list(parties.folder.rglob(".drafts/*"))
 
 
 @pytest.mark.parametrize(
@@ -352,6 +503,12 @@ def test_more_signatures_than_a_tenth_of_the_possible_ids_are_refused(parties, s
         ("bank", "_table", lambda table: table.slice(1), "a batch of another size"),
         ("bank", "_table", lambda table: pa.concat_tables([table.slice(1), table.slice(1, 1)]), "numbers to sign"),
         ("bureau", "_table", lambda table: table.slice(1), "RSA"),
+        ("bureau", "_table", lambda table: table.slice(len(table)), "RSA"),
+        ("bank", "_table", lambda table: table.slice(len(table)), "a batch of another size"),
+        ("bank", "_number", lambda table: table.slice(1), "a number of another form"),
+        ("bureau", "_number", lambda table: table.slice(1), "a number of another form"),
+        ("bank", "_number", lambda table: pa.concat_tables([table, table]), "a number of another form"),
+        ("bureau", "_column", lambda tags: tags.slice(len(tags)), "tags repeat"),
     ],
 )
 def test_a_peer_that_deviates_is_refused(parties, monkeypatch, party, method, wrong, says):
@@ -392,8 +549,10 @@ def test_below_min_overlap_a_cardinality_pass_asks_for_no_signature(parties):
     assert {p.header.name for p in outcome.parcels["bureau"]} == {"size", "masked", "answer"}
 
 
-def test_cardinality_only_ends_with_the_number(parties):
-    outcome = align(parties, {"bank": BANK, "bureau": BUREAU}, {"cardinality_only": True})
+def test_cardinality_only_ends_with_the_number(parties, monkeypatch):
+    monkeypatch.setattr("components.curve_exchange.FEWEST", 1)
+    ids = {"bank": people(0, 40), "bureau": people(36, 70)}
+    outcome = align(parties, ids, {"cardinality_only": True})
     assert outcome.errors == {}
     assert {party: set(outputs) for party, outputs in outcome.outputs.items()} == {
         "bank": {"report"},
@@ -415,7 +574,7 @@ def test_many_slices_and_segments_are_one_set(parties, monkeypatch):
         assert outcome.errors == {}
         assert joined(outcome, "bank", ids["bank"]) == joined(outcome, "bureau", ids["bureau"])
         assert set(joined(outcome, "bank", ids["bank"])) == set(people(20, last))
-    assert len(list((parties.folder / "bank" / ".sealed").glob("rsa.receiver.*.2.[0-9]*"))) == 8
+    assert len(kept(parties, "bank", "receiver.*.2.[0-9]*")) == 8
 
 
 def dies_after(count, method):
@@ -429,11 +588,3 @@ def dies_after(count, method):
         return method(*args)
 
     return call
-
-
-def with_specs(specs, role):
-    def function(ctx, params):
-        object.__setattr__(ctx, "services", ctx.services.__class__(**{**vars(ctx.services), "spec": specs.__getitem__}))
-        return role(ctx, params)
-
-    return function

@@ -14,6 +14,7 @@ from base.errors import CryptoError, DataError
 from components import alignment
 from components.alignment import AlignParams, capacity, common_to_all, finish, own_ids
 from components.contract import require
+from features.indexing import aligned_ids
 
 TEXTS = st.lists(st.text(max_size=3), max_size=40)
 
@@ -89,11 +90,15 @@ def test_a_bucket_is_the_same_at_every_party_and_another_in_every_run():
     assert 180 < sum(first[i] != second[i] for i in everyone) < 290  # 240 of 300 by chance
 
 
-def test_nulls_and_duplicates_are_refused_without_their_values():
-    for column, what in ((["jane", None], "null"), (["jane", "joe", "jane"], "more than one row")):
-        with pytest.raises(DataError, match=what) as refused:
-            own_ids(Party(column), params())
+def test_nulls_and_duplicates_are_refused_and_their_number_stays_here():
+    """A peer reads the error."""
+    for column, name in ((["jane", *[None] * 37], "null"), (["jane", "joe"] * 37, "duplicate")):
+        ctx = Party(column)
+        with pytest.raises(DataError, match=r"null|more than one row") as refused:
+            own_ids(ctx, params())
         assert "jane" not in str(refused.value)
+        assert not any(c.isdigit() for c in str(refused.value))
+        assert ctx.metrics == {name: 37 if name == "null" else 2}
     with pytest.raises(DataError, match="no table to align"):
         own_ids(Party(["7"], party="shop"), params())
 
@@ -115,6 +120,31 @@ def test_buckets_hold_what_chance_puts_there_and_no_more_than_memory_allows(monk
         own_ids(Party([str(i) for i in range(40)]), params(buckets=4))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "expected", "found"),
+    [
+        ({"tables": {"bank": "people"}}, "t", "people"),
+        ({"id_column": "nr"}, "id", "nr"),
+        ({"tables": {}}, "bank", "none"),
+    ],
+)
+def test_a_wrong_name_is_named(wrong, expected, found):
+    how = params().model_copy(update=wrong)
+    with pytest.raises(DataError) as refused:
+        own_ids(Party(["7"]), how)
+    assert expected in refused.value.expected
+    assert (refused.value.found, refused.value.where) == (found, "bank")
+    assert refused.value.remedy
+
+
+def test_a_column_of_numbers_is_no_column_of_ids():
+    ctx = Party()
+    ctx.inputs = {"tables": {"t": pa.table({"id": [1, 2]})}}
+    with pytest.raises(DataError, match="no text") as refused:
+        own_ids(ctx, params())
+    assert refused.value.remedy
+
+
 # Who learns.
 
 
@@ -127,6 +157,10 @@ def test_all_learn_unless_some_are_named_or_nobody_may():
         params(reveal_to=("shop",)).learners(Party())
     with pytest.raises(DataError, match="one sender alone"):
         params(cardinality_only=True).learners(ctx)
+    ctx._parties["receiver"] = ("bank", "shop")
+    with pytest.raises(DataError, match="one receiver") as refused:
+        params().learners(ctx)
+    assert refused.value.remedy
 
 
 @given(sets=st.lists(st.lists(st.integers(0, 20)), min_size=1, max_size=4))
@@ -150,12 +184,24 @@ def test_sizes_are_heard_as_capacities_and_another_number_of_buckets_is_refused(
             alignment.exchange_sizes(ctx, params(buckets=2), ids)
 
 
+def test_sizes_that_are_empty_or_twice_are_refused():
+    ids = SimpleNamespace(padded=8, rule=bytes(32))
+    for rows in (0, 2):
+        ctx = Party()
+        ctx.send = lambda name, table, to: None
+        told = pa.table({"padded": [8] * rows, "buckets": [1] * rows, "rule": [bytes(32)] * rows})
+        ctx.recv = lambda name, from_, told=told: told
+        with pytest.raises(DataError, match="sizes of bureau") as refused:
+            alignment.exchange_sizes(ctx, params(), ids)
+        assert (refused.value.found, bool(refused.value.remedy)) == (f"{rows} rows", True)
+
+
 # Matches.
 
 
 def sender(count):
     ctx = Party(party="bureau")
-    return ctx, SimpleNamespace(values=range(count))
+    return ctx, SimpleNamespace(values=range(count), points=12)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 7, 8, 9])
@@ -163,11 +209,14 @@ def test_matches_come_in_pieces_and_whole(monkeypatch, count):
     monkeypatch.setattr(alignment, "PIECE", 4)
     ctx, ids = sender(9)
     wanted = np.arange(count)[::-1] * 5
-    alignment.send_matched(ctx, "bureau", wanted)
-    assert len(ctx.messages) == -(-(count + 1) // 4)
+    alignment.send_matched(ctx, "bureau", wanted, 12)
+    sizes = [len(table["sealed"][0].as_py()) for table in ctx.messages]
+    assert len(sizes) == 4
     np.testing.assert_array_equal(alignment.receive_matched(ctx, ids), wanted)
     assert not ctx.messages
-    alignment.send_matched(ctx, "bureau", None)
+    # Who is not told gets as many bytes, and neither number can be read from outside.
+    alignment.send_matched(ctx, "bureau", None, 12)
+    assert [len(table["sealed"][0].as_py()) for table in ctx.messages] == sizes
     assert alignment.receive_matched(ctx, ids) is None
 
 
@@ -180,11 +229,14 @@ def seal(ctx, *numbers, piece=0, data=None):
 @pytest.mark.parametrize(
     ("first", "error"),
     [
-        ((5, 0, 1, 2, 3, 4), "another number"),  # more than the sender has ids
-        ((1, 0, 1), "another number"),
-        ((2, 0), "another number"),
+        ((5, 0, 1, 2, 3, 4, *[-1] * 7), "another number"),  # more than the sender has ids
+        ((1, 0, 1, *[-1] * 10), "another number"),
+        ((2, 0, 1), "another number"),  # not padded
+        ((2, 0, 1, *[-1] * 11), "another number"),
         ((-1,), "another number"),
-        ((1 << 62,), "another number"),
+        ((-1, 0, *[-1] * 11), "another number"),
+        ((-2, *[-1] * 12), "another number"),
+        ((1 << 62, *[-1] * 12), "another number"),
         ((), "another form"),
     ],
 )
@@ -198,7 +250,7 @@ def test_matches_of_another_number_are_refused(first, error):
 def test_pieces_in_another_order_or_of_another_form_are_refused(monkeypatch):
     monkeypatch.setattr(alignment, "PIECE", 4)
     ctx, ids = sender(9)
-    ctx.messages += [seal(ctx, 4, 0, 1, 2), seal(ctx, 3, piece=0)]  # a piece that comes twice
+    ctx.messages += [seal(ctx, 4, 0, 1, 2), seal(ctx, 3, -1, -1, -1, piece=0)]  # a piece that comes twice
     with pytest.raises(CryptoError, match="does not open"):
         alignment.receive_matched(ctx, ids)
     ctx.messages = [seal(ctx, 4, 0, 1, 2), seal(ctx, data=b"1234567", piece=1)]
@@ -217,6 +269,9 @@ def test_the_report_counts_and_names_no_id():
     ids = own_ids(ctx, how)
     outputs = finish(ctx, how, ids, np.array([2, 0]), None)
     assert outputs["alignment"].to_pydict() == {"row": [2, 0], "index": [0, 1], "first": [1, 3]}
+    assert aligned_ids(ctx.inputs["tables"]["t"]["id"], outputs["alignment"]).to_pylist() == ["joe", "ann"]
+    with pytest.raises(DataError, match="another table"):
+        aligned_ids(pa.chunked_array([["ann", "jane", "jim"]]), outputs["alignment"])
     assert outputs["report"] == {
         "table": "t", "read": 9, "null": 2, "invalid": {"too_long": 3}, "dropped_duplicates": 0,
         "rows": 4, "distinct": 3, "duplicate": 1,
@@ -224,7 +279,7 @@ def test_the_report_counts_and_names_no_id():
     }  # fmt: skip
     assert finish(ctx, how, ids, np.array([1]), None)["report"]["rows_joined"] == 2
     assert finish(ctx, params(), ids, np.array([1]), None)["report"]["rows_joined"] == 1
-    assert ctx.metrics == {"ids": 3, "aligned": 1}
+    assert ctx.metrics == {"ids": 3, "duplicate": 1, "aligned": 1}
     assert not any(name in str(outputs["report"]) for name in column)
 
 

@@ -148,6 +148,38 @@ def test_a_peer_s_buckets_above_the_limit_are_refused_before_its_tests_are_count
     assert both(type(threads)(tmp_path), bank, max_tests=1 << 40) == []
 
 
+def test_to_forget_many_buckets_takes_few_files(tmp_path, threads):
+    """One name for each of 65,536 buckets took minutes."""
+    forgotten = []
+
+    def bank(ctx, params):
+        exchange = exchange_of(ctx, params, theirs=8)
+        forget, points = ctx.keys.forget, np.arange(8 * 32, dtype=np.uint8).reshape(8, 32)
+        for b in (0, 255, 256, 65_535, 0):
+            exchange._count(b, points)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(ctx.keys), "forget", lambda _, name: forgotten.append(name) or forget(name))
+            exchange.close()
+        return {"found": sorted(p.name for p in (tmp_path / "bank" / ".runs").rglob("*") if p.is_file())}
+
+    assert both(type(threads)(tmp_path), bank, buckets=1 << 16, max_tests=1 << 40) == ["bound.step.bureau"]
+    assert len(forgotten) == 257
+
+
+def test_other_points_are_counted_by_bucket_and_again(tmp_path, threads):
+    first, second = (np.full((8, 32), k, np.uint8) for k in (1, 2))
+
+    def bank(ctx, params):
+        exchange, spent = exchange_of(ctx, params), []
+        for b, points in ((0, first), (0, first), (0, second), (1, first), (1, second), (0, second), (300, first)):
+            exchange._count(b, points)
+            spent.append(len(list((tmp_path / "bank").glob("tests.*"))))
+        return {"found": spent}
+
+    # Buckets as announced are paid when the exchange begins; then the same points of another bucket cost once more.
+    assert both(type(threads)(tmp_path), bank, buckets=301, max_tests=1 << 40) == [1, 1, 2, 2, 3, 3, 3]
+
+
 @given(places=st.lists(st.integers(0, 99)), size=st.integers(1, 30))
 def test_places_by_bucket_are_a_partition(places, size):
     found = by_bucket(np.array(places, np.int64), size)
