@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from features.spec import FeatureSpec, IdRule, NationalId
 
-ENUMERABLE = 10**12  # ids; a laptop hashes so many in days, without a key it needs nothing else
+_NUMBER = r"^[\p{Nd}\p{P}\p{S}\p{Z}]*$"
 _LIFETIMES = 36_525  # birth dates in 100 years
 _PHONES = 10**10  # ten digits after the country code (North America's plan); others are of this order
 _NATIONAL_IDS: Mapping[NationalId, int | None] = {  # possible ids, check digits not counted; an order of magnitude
@@ -31,8 +34,9 @@ _NATIONAL_IDS: Mapping[NationalId, int | None] = {  # possible ids, check digits
 def id_space(rule: IdRule) -> int | None:
     """Return the number of possible ids, in orders of magnitude; None for large or unknown.
 
-    An integer of a given width has 10^width; ids that outgrow the width are few. Without a width, all digits that
-    `max_length` leaves room for.
+    An integer of a given width has 10^width: so many that a peer could name, of which serial numbers use the first few
+    whatever the width. So it bounds what a quota may allow from above, and says nothing about `low_entropy`. Ids that
+    outgrow the width are few. Without a width, all digits that `max_length` leaves room for.
     """
     if rule.type == "integer":
         digits = rule.width or rule.max_length - len(rule.prefix)
@@ -43,15 +47,18 @@ def id_space(rule: IdRule) -> int | None:
 
 
 def low_entropy(rule: IdRule) -> bool:
-    """Return whether a peer could try every id: phone, national id, hashed, and integers of up to 12 digits.
+    """Return whether a peer could try every id: integer, phone, national id and hashed.
 
-    Hashed counts, since the spec does not say what was hashed. An integer without a width counts, since such ids are
-    serial numbers. Text and email do not: nothing is known about text, and an email is guessed from lists, not counted
-    through. ASSUMPTION: the spec declares a column of numbers as integer and not as text.
+    An integer counts at any width, since zeros fill a serial number, and the digits of a card or an account follow a
+    plan. Hashed counts, since the spec does not say what was hashed. Text and email do not: nothing is known about text
+    (`all_digits` looks at it), and an email is guessed from lists, not counted through.
     """
-    if rule.type == "integer":
-        return not rule.width or 10**rule.width <= ENUMERABLE
-    return rule.type in ("phone", "national_id", "hashed")
+    return rule.type in ("integer", "phone", "national_id", "hashed")
+
+
+def all_digits(ids: pa.Array) -> bool:
+    """Return whether ids are numbers that were declared as text: digits, signs and separators, no letter in any."""
+    return len(ids) > 0 and bool(pc.all(pc.match_substring_regex(ids, _NUMBER)).as_py())
 
 
 def notes(spec: FeatureSpec) -> list[str]:

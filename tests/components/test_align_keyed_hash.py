@@ -24,7 +24,8 @@ PEOPLE = [f"person {i:04d}" for i in range(400)]
 TEXT = IdRule(type="text")
 LOW = [
     IdRule(type="phone", region="DE"), IdRule(type="national_id", kind="nl_bsn"), IdRule(type="integer"),
-    IdRule(type="integer", width=8), IdRule(type="hashed", algorithm="sha256"),
+    IdRule(type="integer", width=8), IdRule(type="integer", width=13), IdRule(type="integer", width=32),
+    IdRule(type="hashed", algorithm="sha256"),
 ]  # fmt: skip
 
 
@@ -121,7 +122,7 @@ def test_tags_whose_ends_are_zeros_are_told_apart(parties, monkeypatch):
 
 
 def test_rows_of_duplicates_follow_the_parameter_and_the_report_counts(parties):
-    ids = {"bank": ["7", "8", "7"], "bureau": ["7", "9"]}
+    ids = {"bank": ["p7", "p8", "p7"], "bureau": ["p7", "p9"]}
     assert "more than one row" in str(align(parties, ids).errors["bank"])
     kept = align(parties, ids, on_duplicates="all")
     assert kept.outputs["bank"]["alignment"].to_pydict() == {"row": [0], "index": [0], "first": [0]}
@@ -203,9 +204,38 @@ def test_ids_that_can_be_counted_through_are_refused_at_both_ends_before_anythin
     assert align(parties, ids, rules=rule, allow_low_entropy=True).errors == {}
 
 
-@pytest.mark.parametrize("rule", [TEXT, IdRule(type="email"), IdRule(type="integer", width=16)])
+@pytest.mark.parametrize("rule", [TEXT, IdRule(type="email")])
 def test_ids_of_a_large_space_need_no_consent(parties, rule):
     assert align(parties, {"bank": BANK, "bureau": BUREAU}, rules=rule).errors == {}
+
+
+@pytest.mark.parametrize("numbers", [["+49151120000", "0151/12.00-02"], ["4111 1111 1111 1111", "17"]])
+@pytest.mark.parametrize("party", ["bank", "bureau"])
+def test_numbers_that_were_declared_as_text_are_refused_by_what_they_are(parties, numbers, party):
+    ids = {"bank": BANK, "bureau": BUREAU} | {party: numbers}
+    error = align(parties, ids).errors[party]
+    assert isinstance(error, ConsentError)
+    assert "digits alone" in str(error)
+    assert not any(number in str(error) for number in numbers)
+    both = {"bank": numbers, "bureau": numbers}
+    assert align(parties, both, allow_low_entropy=True).errors == {}
+
+
+@pytest.mark.parametrize("kind", ["category", "text"])
+def test_a_column_that_is_no_id_is_refused_whatever_the_accord_allows(parties, monkeypatch, kind):
+    """A category has a rule of ids too, and a handful of values."""
+    jobs = ["nurse", "doctor", "lawyer"]
+    column = Column(type=kind, owner=("data_holder",), sensitivity="internal", rule=IdRule())
+    columns = {"k": spec(TEXT).columns["id"], "id": column}
+    other = FeatureSpec(name="t", description="people", key=("k",), columns=columns)
+    monkeypatch.setitem(globals(), "spec", lambda _: other)
+    for allow in (False, True):
+        outcome = align(parties, {"bank": jobs, "bureau": jobs[:2]}, allow_low_entropy=allow)
+        assert set(outcome.errors) == {"bank", "bureau"}
+        for error in outcome.errors.values():
+            assert isinstance(error, DataError)
+            assert f"type {kind}" in str(error)
+        assert not rows(outcome)
 
 
 def test_a_table_that_does_not_say_how_its_ids_are_written_is_refused(parties):

@@ -1,8 +1,9 @@
 from typing import Any, get_args
 
+import pyarrow as pa
 import pytest
 
-from features.id_entropy import id_space, low_entropy, notes
+from features.id_entropy import all_digits, id_space, low_entropy, notes
 from features.spec import Column, FeatureSpec, IdRule, NationalId
 
 
@@ -11,8 +12,8 @@ from features.spec import Column, FeatureSpec, IdRule, NationalId
     [
         ({"type": "integer", "width": 7, "prefix": "C"}, 10**7, True),
         ({"type": "integer", "width": 12}, 10**12, True),
-        ({"type": "integer", "width": 13}, 10**13, False),
-        ({"type": "integer", "width": 32}, None, False),
+        ({"type": "integer", "width": 13}, 10**13, True),
+        ({"type": "integer", "width": 32}, None, True),
         ({"type": "integer", "max_length": 9, "prefix": "C"}, 10**8, True),
         ({"type": "integer"}, None, True),
         ({"type": "phone", "region": "DE"}, 10**10, True),
@@ -62,3 +63,20 @@ def test_the_report_says_that_plain_hashes_can_be_enumerated() -> None:
     assert note.startswith("column who")
     assert "trying all of them" in note
     assert notes(spec(type="hashed", algorithm="hmac_sha256")) == notes(spec()) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "numbers"),
+    [
+        (["+4915112000001", "0151/12 00.00-02", "(0151) 12"], True),
+        (["4111 1111 1111 1111"], True),
+        (["\u0661\u0662", "\uff17", "17\u00a0"], True),  # digits of other scripts
+        (["17", "", "18"], True),
+        (["17", "a18"], False),
+        (["\u00fc"], False),
+        (["17\n18a"], False),
+        ([], False),
+    ],
+)
+def test_numbers_that_were_declared_as_text_are_known_by_their_digits(ids: list[str], numbers: bool) -> None:
+    assert all_digits(pa.array(ids, pa.string())) is numbers
