@@ -23,6 +23,7 @@ from components.alignment import AlignParams, Ids
 from components.contract import Context
 from components.signature_cache import DIGEST, SignatureCache, as_keys, find
 from components.signature_quota import Signing
+from crypto.agreement import frame
 from crypto.blind_rsa import Blinding, digest, tag
 from crypto.primes import random_unit
 from crypto.rsa import RsaPublicKey, RsaSecretKey
@@ -54,7 +55,7 @@ class Asking(Secret):
     def __init__(self, ctx: Context, params: AlignRsaParams, ids: Ids, sender: str, tags: int) -> None:
         """Take the sender's key, tell how many ids are new, hear how many are; `tags` stand for the sender's ids."""
         self._ctx, self._ids, self._sender, self._pad_to, self._count = ctx, ids, sender, params.pad_to, tags
-        n, *roots = _read(ctx.recv("key", sender))
+        n, *roots = _read(ctx.recv("key", sender)) or [mpz(0)]  # of no length: refused below
         self._key = RsaPublicKey(int(n))
         if self._key.bits != params.key_bits:
             raise CryptoError("a key of another length", expected=params.key_bits, found=self._key.bits, party=sender)
@@ -159,21 +160,34 @@ class Answering(Secret):
 
 
 def _own_key(ctx: Context, params: AlignRsaParams, receiver: str) -> RsaSecretKey:
-    """Return the key for a receiver; a new `key_period` destroys the one before."""
-    name, label = f"rsa.{receiver}.{params.key_bits}", params.key_period.encode() + b"\n"
-    kept = ctx.keys.get(name) or b""
-    if kept.startswith(label):
-        return RsaSecretKey.from_bytes(kept[len(label) :])
+    """Return the key for a receiver, made when there is none of this length."""
+    _begin_period(ctx, params, receiver)
+    name = f"peer/{receiver}/key.{params.key_bits}"
+    kept = ctx.keys.get(name)
+    if kept is not None:
+        return RsaSecretKey.from_bytes(kept)
     secret = RsaSecretKey.generate(params.key_bits)
-    ctx.keys.put(name, label + secret.to_bytes())
+    ctx.keys.put(name, secret.to_bytes())
     return secret
 
 
+def _begin_period(ctx: Context, params: AlignRsaParams, peer: str) -> None:
+    """Destroy every key and every cache of a peer when they are of another `key_period`: all lengths and tables.
+
+    The period is noted in the same folder, after all else went: a crash in between begins here again.
+    """
+    name, period = f"peer/{peer}/period", params.key_period.encode()
+    if ctx.keys.get(name) != period:
+        ctx.keys.forget_peer(peer)
+        ctx.keys.put(name, period)
+
+
 def _cache(ctx: Context, params: AlignRsaParams, ids: Ids, peer: str, key: RsaPublicKey) -> SignatureCache:
-    """Return what is kept of this table's ids under this key, at either side."""
-    name = f"rsa.{ctx.role}.{peer}.{params.key_bits}.{params.tables[ctx.party]}.{params.id_column}"
-    bound = hashlib.sha256(f"{params.key_period}/{key.fingerprint}".encode()).hexdigest()
-    return SignatureCache(ctx, name, bound, ids.values)
+    """Return what is kept of this table's ids under this key, at either side; columns may have any name."""
+    _begin_period(ctx, params, peer)
+    place = frame(*(str(part).encode() for part in (params.key_bits, params.tables[ctx.party], params.id_column)))
+    name = f"peer/{peer}/{ctx.role}.{hashlib.sha256(place).hexdigest()[:32]}"
+    return SignatureCache(ctx, name, key.fingerprint, ids.values)
 
 
 def _batches(cache: SignatureCache, size: int) -> list[np.ndarray]:
@@ -186,10 +200,13 @@ def _batches(cache: SignatureCache, size: int) -> list[np.ndarray]:
 
 def _heard(ctx: Context, peer: str, ids: int, size: int) -> int:
     """Return how many batches the peer has; `CryptoError` for more than `ids` fill."""
-    found, most = int(ctx.recv("new", peer)["batches"][0].as_py()), -(-ids // size)
+    told, most = ctx.recv("new", peer)["batches"].to_pylist(), -(-ids // size)
+    if len(told) != 1:
+        raise CryptoError("a number of another form", expected="one number", found=len(told), where=f"new of {peer}")
+    (found,) = told
     if not 0 <= found <= most:
         raise CryptoError("more new ids than there are ids", expected=f"up to {most} batches", found=found, party=peer)
-    return found
+    return int(found)
 
 
 def _hashed(key: RsaPublicKey, ids: Ids, rows: np.ndarray) -> list[mpz]:

@@ -7,7 +7,11 @@ records with equal hashes would take 2^64 ids.
 A generation is a set of segments under one key. Whatever replaces them all (ids that went away, another RSA key) writes
 the next generation first, then the head that names it, then removes the old one: a crash in between loses nothing.
 
-    ids    distinct, as `alignment.Ids.values` has them; row = position          record  hash (16 bytes), digest (32)
+Two pipelines may align a table of one name with other rows, so an id that one run does not see is kept for the next:
+it drops out when UNSEEN runs in a row ended without it.
+
+    ids    distinct, as `alignment.Ids.values` has them; row = position
+    record hash (16 bytes), digest (32), runs in a row that ended without the id (1)
 """
 
 from __future__ import annotations
@@ -24,7 +28,8 @@ from components.contract import Context
 from crypto.agreement import frame
 
 HASH, DIGEST = 16, 32
-RECORD = HASH + DIGEST
+RECORD = HASH + DIGEST + 1
+UNSEEN = 8  # runs: a week of nights, and one
 SEGMENT = 1 << 18  # records of a compacted segment: 12 MB
 
 
@@ -50,6 +55,7 @@ class SignatureCache:
         self.digests = np.zeros((len(ids), DIGEST), np.uint8)
         self.known = np.zeros(len(ids), bool)
         self._segments = self._records = 0
+        self._others = np.zeros((0, RECORD), np.uint8)  # records of ids that this run does not see
         self._head = self._opened(bound)
         self._hashes = _hashes(ids, bytes.fromhex(self._head.key))
         self._order = np.argsort(as_keys(self._hashes))
@@ -67,24 +73,30 @@ class SignatureCache:
         """Keep a batch: it is on the disk when this returns. A batch of padding alone is an empty segment."""
         self.digests[rows] = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST)
         self.known[rows] = True
-        self._put(self._head.generation, self._segments, rows)
+        self._put(self._head.generation, self._segments, self._of(rows))
         self._segments += 1
         self._records += len(rows)
         if not self.added_in_this_run():
             self._switch(self._head.generation, run=f"{self._ctx.run}/{self._ctx.step}")
 
     def compact(self) -> None:
-        """Put batches together and drop what is known of ids that are gone."""
+        """Put batches together and drop what is known of ids that are gone: a run ends, for what it did not see."""
+        self._others[:, -1] += 1
+        others = self._others[self._others[:, -1] < UNSEEN]
+        others = others[np.argsort(as_keys(others[:, :HASH]))]
         rows = self._order[self.known[self._order]]  # by keyed hash: what is kept has no order of ids
-        if self._records == len(rows) and self._segments == -(-len(rows) // SEGMENT):
+        total = len(rows) + len(others)
+        starts = range(0, total, SEGMENT)
+        if not len(self._others) and (self._records, self._segments) == (total, len(starts)):
             return
         before, after = self._head.generation, self._head.generation + 1
         self._forget(after)
-        for k, start in enumerate(range(0, len(rows), SEGMENT)):
-            self._put(after, k, rows[start : start + SEGMENT])
+        for k, start in enumerate(starts):
+            first, last = (max(at - len(rows), 0) for at in (start, start + SEGMENT))
+            self._put(after, k, np.vstack([self._of(rows[start : start + SEGMENT]), others[first:last]]))
         self._switch(after, run=self._head.run)
         self._forget(before)
-        self._segments, self._records = -(-len(rows) // SEGMENT), len(rows)
+        self._segments, self._records = len(starts), total
 
     def padding(self, count: int) -> np.ndarray:
         """Return (count, 32) digests of nobody, the same as long as the cache lives.
@@ -116,7 +128,7 @@ class SignatureCache:
         self._ctx.keys.put(f"{self._name}.head", json.dumps(asdict(self._head)).encode())
 
     def _read(self) -> None:
-        ordered = as_keys(self._hashes)[self._order]
+        ordered, others = as_keys(self._hashes)[self._order], [self._others]
         while (data := self._segment(self._head.generation, self._segments)) is not None:
             if len(data) % RECORD:
                 raise CryptoError("kept signatures are cut off", expected=f"a multiple of {RECORD} bytes",
@@ -124,16 +136,21 @@ class SignatureCache:
             records = np.frombuffer(data, np.uint8).reshape(-1, RECORD)
             at = find(as_keys(records[:, :HASH]), ordered)
             rows = self._order[at[at >= 0]]
-            self.digests[rows] = records[at >= 0, HASH:]
+            self.digests[rows] = records[at >= 0, HASH : HASH + DIGEST]
             self.known[rows] = True
+            others.append(records[at < 0])
             self._segments += 1
             self._records += len(records)
+        self._others = np.vstack(others)
+
+    def _of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the records of own ids, seen in this run."""
+        return np.hstack([self._hashes[rows], self.digests[rows], np.zeros((len(rows), 1), np.uint8)])
 
     def _segment(self, generation: int, k: int) -> bytes | None:
         return self._ctx.keys.get(f"{self._name}.{generation}.{k}")
 
-    def _put(self, generation: int, k: int, rows: np.ndarray) -> None:
-        records = np.hstack([self._hashes[rows], self.digests[rows]])
+    def _put(self, generation: int, k: int, records: np.ndarray) -> None:
         self._ctx.keys.put(f"{self._name}.{generation}.{k}", records.tobytes())
 
     def _forget(self, generation: int) -> None:
