@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import struct
 
-from base.errors import ConsentError
-from components.alignment import AlignParams, id_rule
+from base.errors import ConsentError, DataError
+from components.alignment import SHARE, AlignParams, id_rule
 from components.contract import Context
 from components.quota import spend
 from features.id_entropy import id_space
-
-SHARE = 10  # a receiver may test one in so many of the possible ids
 
 
 class Signing:
@@ -25,7 +23,7 @@ class Signing:
         """Count under the receiver's name and the key's period, whatever the key's length."""
         self._ctx, self._limit = ctx, limit
         self._purse = ".".join(filter(None, ("signatures", receiver, key_period)))
-        self._name = f"signing.{ctx.run}.{ctx.step}.{receiver}"
+        self._name = f"run/{ctx.run}/signing.{ctx.step}.{receiver}"  # must not go back within the run, and goes with it
         self.reserved, self.issued = struct.unpack("<qq", ctx.keys.get(self._name) or bytes(16))
 
     def reserve(self, asked: int) -> None:
@@ -52,9 +50,15 @@ class Signing:
 
 
 def require_sparse(ctx: Context, params: AlignParams, limit: int) -> None:
-    """Raise `ConsentError` when `limit` signatures would test more than a tenth of the possible ids of the column."""
+    """Raise `ConsentError` when `limit` signatures would test more than a tenth of the possible ids of the column.
+
+    `DataError` for a table that does not say how its ids are written: nobody could say how many there are.
+    """
     rule = id_rule(ctx, params)
-    space = id_space(rule) if rule else None
+    if rule is None:
+        raise DataError("a table does not say how its ids are written", expected="a table of validate_tables",
+                        found="no feature spec", where=f"{ctx.party}, step {ctx.step}")  # fmt: skip
+    space = id_space(rule)
     if space is not None and limit > space // SHARE:
         raise ConsentError(
             "so many signatures would test a large part of all possible ids", expected=f"at most {space // SHARE}",
