@@ -82,8 +82,10 @@ def refusal(error: BaseException, place: object) -> EnvironmentMissing | None:
 
 
 def _draft(path: Path, data: bytes | bytearray, private: bool, lasting: bool, folder: Path) -> Path:
-    for needed in {path.parent, folder}:
-        needed.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
+    for needed in (path.parent, folder):
+        missing = [each for each in (needed, *needed.parents) if not each.exists()]
+        for each in reversed(missing):  # `parents=True` would give all but the last the usual mode
+            each.mkdir(exist_ok=True, mode=0o700 if private else 0o777)
     draft = folder / f".{path.name}.{uuid.uuid4().hex}"
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
     try:

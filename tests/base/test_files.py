@@ -13,10 +13,11 @@ from base.files import refusal, write_once, write_whole
 
 
 def test_private_files_are_closed_to_others(tmp_path: Path) -> None:
-    path = tmp_path / "secrets" / "key"
-    write_whole(path, b"k", private=True)
+    path = tmp_path / "secrets" / "deeper" / "key"
+    write_whole(path, b"k", private=True, drafts_in=tmp_path / "secrets" / "deeper" / "drafts" / "deep")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    folders = [each for each in (tmp_path / "secrets", *(tmp_path / "secrets").rglob("*")) if each.is_dir()]
+    assert [stat.S_IMODE(each.stat().st_mode) for each in folders] == [0o700] * 4
 
 
 def full(*_):
