@@ -25,6 +25,7 @@ from bench.parties import NO_SERVICES
 from components import align_ecdh, align_rsa
 from crypto import parallel
 from crypto.node_keys import NodeKeys, NodePublicKeys
+from features.spec import Column, FeatureSpec, IdRule
 from runtime.checkpoint import FileCheckpoint
 from runtime.context import Services, StepContext
 from runtime.execute import parse_params
@@ -41,6 +42,10 @@ from transport.token import MemoryNonceCache
 
 STEP, TABLE, COLUMN = "align", "people", "id"
 COMPONENTS = {each.COMPONENT.name: each.COMPONENT for each in (align_ecdh, align_rsa)}
+SPEC = FeatureSpec(
+    name="people", description="made up", key=(COLUMN,),
+    columns={COLUMN: Column(type="id", owner=("data_holder",), sensitivity="internal", rule=IdRule())},
+)  # fmt: skip
 SLICE = 1 << 18  # ids that are made, or digested, at once
 EVERY = 10.0  # seconds between two lines of progress
 
@@ -98,7 +103,8 @@ def main() -> None:
     with Spill(home / "spill") as spills:
         ctx = StepContext(
             run=run, step=STEP, attempt=1, party=party, role=role, roles=roles, inputs={"tables": {TABLE: ids}},
-            services=Services(keys, secret, *NO_SERVICES), randomness=Randomness(task["seed"], f"bench/{STEP}", secret),
+            services=Services(keys, secret, NO_SERVICES[0], lambda _: SPEC, NO_SERVICES[2]),
+            randomness=Randomness(task["seed"], f"bench/{STEP}", secret),
             channel=channel, checkpoint=FileCheckpoint(home / "checkpoints" / run),
             observer=_Watch(f"{part.name}, {task['ids']:,} ids a side" if role == "receiver" else ""), spills=spills,
         )  # fmt: skip
@@ -118,7 +124,8 @@ def people(first: int, count: int, seed: int) -> pa.Table:
     numbers = np.random.default_rng(seed).permutation(np.arange(first, first + count, dtype=np.int32))
     slices = [numbers[start : start + SLICE] for start in range(0, count, SLICE)]
     digits = (pc.utf8_lpad(pc.cast(pa.array(part), pa.string()), 9, "0") for part in slices)
-    return pa.table({COLUMN: pa.chunked_array([pc.binary_join_element_wise("person-", d, "") for d in digits])})
+    column = pa.chunked_array([pc.binary_join_element_wise("person-", d, "") for d in digits])
+    return pa.table({COLUMN: column}).replace_schema_metadata({"spec": SPEC.name})
 
 
 def _aligned(ids: pa.ChunkedArray, rows: pa.ChunkedArray) -> dict[str, Any]:

@@ -209,7 +209,7 @@ COMPONENT = Component(
     },
     min_parties={"receiver": 1, "sender": 1},
     adversary="Semi-honest, static. The receiver learns every pairwise intersection with its senders and all sizes to\n"
-    "pad_to; a sender its people common to all where reveal_to names it. Each point sent is a test that is counted.\n"
+    "pad_to; a sender its people common to all, unless reveal_to leaves it out. Each point sent is a counted test.\n"
     "Not protected: invented ids, a receiver that lies about the result, a sender that hides matches. A count hides who"
     " from a receiver that follows the protocol, not from one that deviates.",
 )

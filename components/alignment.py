@@ -79,7 +79,7 @@ SIZE_MESSAGES = (
     Message("size", "receiver", "sender",   SIZES, Protection.PUBLIC, "N of the receiver, up to pad_to; its id rule"),
     Message("size", "sender",   "receiver", SIZES, Protection.PUBLIC, "N of the sender, up to pad_to; its id rule"),
 )
-MATCHED = Message("matched", "receiver", "sender", SEALED_POSITIONS, Protection.WRAPPED, "which of the sender's people are common to all, in the aligned order, padded to N; nothing unless reveal_to names it")  # noqa: E501
+MATCHED = Message("matched", "receiver", "sender", SEALED_POSITIONS, Protection.WRAPPED, "which of the sender's people are common to all, in the aligned order, padded to N; nothing where reveal_to is given and leaves it out")  # noqa: E501
 # fmt: on
 
 

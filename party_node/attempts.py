@@ -150,12 +150,19 @@ class Attempts:
         """Return the task of an attempt that goes on here; messages for any other are refused."""
         live = self._live.get(job_name(run, step, attempt))
         if live is None:
-            raise StateError(
-                "no such attempt goes on at this party", found=job_name(run, step, attempt), party=self._home.party
-            )
+            raise self._over(run, step, attempt)
         if live.stopping is not None:
             raise live.stopping
         return live.task
+
+    def _over(self, run: str, step: str, attempt: int) -> AccordError:
+        """Return why an attempt is over, so that a message that comes late does not hide the first cause."""
+        with self._database.read() as session:
+            row = session.get(Attempt, (run, step, attempt))
+        if row is not None and row.error is not None:
+            return from_wire(row.error)
+        name = job_name(run, step, attempt)
+        return StateError("no such attempt goes on at this party", found=name, party=self._home.party)
 
     def sweep(self) -> None:
         """Stop what nobody watches or what is overdue; the node calls it every second."""

@@ -27,7 +27,7 @@ HELP = """Federated recommenders for organisations that may not pool their data.
 
 2. `accord run conf/pipelines/horizontal_mf.yaml` runs a pipeline through its initiator's node.
 
-3. `accord messages horizontal_mf` prints what crosses a border, and what it reveals.
+3. `accord messages conf/pipelines/horizontal_mf.yaml` prints what crosses a border, and what it reveals.
 
 4. `accord audit verify RUN --party bureau` proves afterwards what did.
 

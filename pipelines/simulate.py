@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from base.errors import AccordError, Cancelled
+from base.errors import AccordError, Cancelled, SpecError
 from components.registry import component
 from features import spark as spark_session
 from pipelines.accord import SignedAccord
@@ -97,6 +97,8 @@ def simulate(
     progress: Callable[[str, str, int, int, str], None] = lambda step, party, done, total, unit: None,
 ) -> Simulation:
     """Run the steps in order (to `until`, included) and return what they left."""
+    if until is not None and until not in spec.steps:
+        raise SpecError("unknown step", expected=", ".join(spec.steps), found=until, remedy="correct --until")
     accord.verify(datetime.now(UTC).date())
     accord.admit(spec)
     for name, step in spec.steps.items():

@@ -95,6 +95,6 @@ def _inputs(task: StepTask, part: Component, store: Store) -> dict[str, Any]:
         elif name not in part.optional_inputs:
             raise StateError(
                 f"input {name} is not there", expected=source, found="nothing", where=f"{task.party}, step {task.step}",
-                remedy=f"run step {step} first",
+                remedy=f"run step {step} first; if it ran, look at its reveal_to and cardinality_only",
             )  # fmt: skip
     return found

@@ -194,6 +194,8 @@ def _shield(party: str, call: Callable[_P, _R]) -> Callable[_P, _R]:
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return call(*args, **kwargs)
+        except flight.FlightServerError:  # an inner shield has written the error already
+            raise
         except AccordError as error:
             error.party = error.party or party
             _LOG.warning("refused: %s", error.what)

@@ -10,9 +10,10 @@ import json
 
 import pytest
 
-from base.errors import MessageRefused
+from base.errors import MessageRefused, SpecError
 from components.registry import MODULES, catalogue, component, describe
 from pipelines.plan import plan_guard
+from pipelines.simulate import simulate
 from transport.door import admit_by_table
 from transport.message import MessageKey
 from transport.reconcile import reconcile
@@ -49,6 +50,12 @@ def test_every_component_has_run_and_all_alignments_find_the_same_people(outcome
     }
     assert len(people) == 3
     assert len({frozenset(rows) for rows in people.values()}) == 1
+
+
+def test_a_step_that_does_not_exist_is_no_end_of_a_simulation(outcome):
+    spec = outcome["vertical_mf"][0]
+    with pytest.raises(SpecError, match="unknown step"):
+        simulate(spec, None, {}, None, until="alig")
 
 
 def test_outputs_are_declared_and_every_role_has_run(outcome):

@@ -240,3 +240,13 @@ def test_what_came_for_an_attempt_is_forgotten_when_it_ends(node):
     node._inbox.put(key, b"sealed")
     node.worker.end(**DONE)
     assert node._inbox.get(key, 0) is None
+
+
+def test_a_message_that_comes_late_hears_why_the_attempt_is_over(node):
+    with pytest.raises(StateError, match="no such attempt"):
+        node.task("r1", "align", 1)
+    begin(node)
+    assert node.task("r1", "align", 1).step == "align"
+    node.worker.end(event="failed", error=DataError("ids stand in more than one row").to_wire())
+    with pytest.raises(DataError, match="more than one row"):
+        node.task("r1", "align", 1)

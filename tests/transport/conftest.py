@@ -165,6 +165,7 @@ class Server(flight.FlightServerBase):
             middleware=self.receiver.middleware(),
         )
 
+    @shielded  # as a node has it: two shields keep the inner one's error
     def do_put(self, context, descriptor, reader, writer):
         self.receiver.do_put(context, descriptor, reader, writer)
 
