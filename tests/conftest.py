@@ -16,12 +16,17 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep a file's tests in one process, and all end-to-end tests: what they set up is dear and shared."""
-    for item in items:
-        folder = item.path.parent
-        item.add_marker(pytest.mark.xdist_group("e2e" if folder.name == "e2e" else str(item.path)))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            return "e2e" if "/e2e/" in file else file
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
