@@ -30,7 +30,7 @@ airflow: setup  ## the same nodes with Airflow's own screens to look at
 	@$(BIN)/python -m demo.airflow
 
 test: setup     ## all tests, in two processes
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 check: setup lint types imports test ## what CI runs
 

@@ -34,6 +34,9 @@ _URL_SAFE = str.maketrans("-_", "+/")
 Outcome = tuple[str | None, str]
 
 
+_E164 = 15  # digits at most (ITU-T E.164, 6.1)
+
+
 def phone(text: str, rule: IdRule) -> Outcome:
     """E.164: plus, country code, number. A number without country code is one of `rule.region`.
 
@@ -52,7 +55,8 @@ def phone(text: str, rule: IdRule) -> Outcome:
     if number.extension:
         return None, FORM
     if phonenumbers.is_valid_number(number):
-        return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164), ""
+        written = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+        return (written, "") if len(written) <= 1 + _E164 else (None, LENGTH)  # some numbering plans allow more
     possible = phonenumbers.is_possible_number_with_reason(number)
     return None, REGION if possible in (ValidationResult.IS_POSSIBLE, ValidationResult.INVALID_COUNTRY_CODE) else LENGTH
 

@@ -21,7 +21,9 @@ def ratings():
 
 def test_every_bank_ends_with_the_statistics_of_all_rows(threads):
     rows = ratings()
-    outcome = threads("fit_statistics", ROLES, {bank: tables(r) for bank, r in rows.items()}, PARAMS)
+    outcome = threads(
+        "fit_statistics", ROLES, {bank: tables(r) for bank, r in rows.items()}, PARAMS, run="statistics-1"
+    )
     assert outcome.errors == {}
     assert outcome.outputs["bureau"] == {}
     found = [outcome.outputs[bank]["statistics"] for bank in BANKS]
@@ -36,15 +38,16 @@ def test_the_catalogue_s_digest_does_not_depend_on_order_or_repeats(threads):
     rows = ratings()
     items = [("1", "2"), ("2", "1"), ("2", "1", "2")]
     outcome = threads(
-        "fit_statistics", ROLES, {bank: tables(rows[bank], i) for bank, i in zip(BANKS, items, strict=True)}, PARAMS
-    )
+        "fit_statistics", ROLES, {bank: tables(rows[bank], i) for bank, i in zip(BANKS, items, strict=True)}, PARAMS,
+        run="statistics-catalogues",
+    )  # fmt: skip
     assert outcome.errors == {}
 
 
 def test_another_catalogue_at_one_bank_gives_no_sum_to_anyone(threads):
     rows = ratings()
     inputs = {bank: tables(rows[bank]) for bank in BANKS} | {"south": tables(rows["south"], ("1", "2", "4"))}
-    outcome = threads("fit_statistics", ROLES, inputs, PARAMS)
+    outcome = threads("fit_statistics", ROLES, inputs, PARAMS, run="statistics-2")
     assert not any(outcome.outputs.get(bank) for bank in BANKS)
     assert any(isinstance(error, SpecMismatch) for error in outcome.errors.values())
 
@@ -52,7 +55,7 @@ def test_another_catalogue_at_one_bank_gives_no_sum_to_anyone(threads):
 def test_a_bank_with_too_few_rows_stops_before_it_sends(threads):
     rows = ratings()
     inputs = {bank: tables(rows[bank]) for bank in BANKS} | {"south": tables(rows["south"][:19])}
-    outcome = threads("fit_statistics", ROLES, inputs, PARAMS)
+    outcome = threads("fit_statistics", ROLES, inputs, PARAMS, run="statistics-3")
     assert isinstance(outcome.errors["south"], DataError)
     assert outcome.parcels["south"] == []
 
@@ -60,6 +63,8 @@ def test_a_bank_with_too_few_rows_stops_before_it_sends(threads):
 def test_two_banks_are_refused(threads):
     rows = ratings()
     roles = {"data_holder": BANKS[:2], "aggregator": ("bureau",)}
-    outcome = threads("fit_statistics", roles, {bank: tables(rows[bank]) for bank in BANKS[:2]}, PARAMS)
+    outcome = threads(
+        "fit_statistics", roles, {bank: tables(rows[bank]) for bank in BANKS[:2]}, PARAMS, run="statistics-4"
+    )
     assert any(isinstance(error, ConsentError) for error in outcome.errors.values())
     assert all(parcels == [] for parcels in outcome.parcels.values())

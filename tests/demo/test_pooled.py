@@ -1,15 +1,18 @@
 """The harness's arms: the same rows as the nodes clean and split, and an order that is the one of the alignment."""
 
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from components.registry import component
 from demo import pooled
 from demo.data import prepare
 from demo.raw_split import HarnessContext, alignment, clean_tables
+from features.spec import load_all
 from pipelines.load import load
 
 PARTIES = ("north_bank", "south_bank", "west_bank", "bureau")
@@ -51,16 +54,23 @@ def test_the_cold_arm_has_the_groups_of_the_run(raw, repository):
     assert all(0.5 < value < 1.2 for value in found.values())
 
 
-def test_the_order_is_the_one_that_the_alignment_draws(threads):
+def test_the_order_is_the_one_that_the_alignment_draws(threads, repository):
     bank = pa.table({"user_id": [f"C{n:07}" for n in (7, 3, 3, 12, 40, 9, 5)]})
     people = pa.table({"user_id": [f"C{n:07}" for n in (12, 3, 99, 40, 5)]})
+    rule = load_all(repository / "feature_specs")["user"]
+    bank, people = (table.replace_schema_metadata({"spec": "user"}) for table in (bank, people))
+
+    def role(ctx, params):
+        ctx = replace(ctx, services=replace(ctx.services, spec=lambda _: rule))
+        return component("align_rsa").roles[ctx.role](ctx, params)
+
     outcome = threads(
         "align_rsa",
         {"receiver": ("bank",), "sender": ("bureau",)},
         {"bank": {"tables": {"ratings": bank}}, "bureau": {"tables": {"people": people}}},
         {"tables": {"bank": "ratings", "bureau": "people"}, "id_column": "user_id", "key_bits": 2048, "pad_to": 32,
          "min_overlap": 1, "on_duplicates": "all"},
-        step="align",
+        step="align", functions={"bank": role, "bureau": role},
     )  # fmt: skip
     assert outcome.errors == {}
     step = HarnessContext(SimpleNamespace(pipeline="test"), "align", 1, b"bank" * 8)

@@ -1,12 +1,13 @@
 """The accord: default deny, every party's signature, and what it names."""
 
+import errno
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from base.errors import ConsentError, PeerForeign, SpecError
+from base.errors import ConsentError, EnvironmentMissing, PeerForeign, SpecError
 from components.registry import catalogue
 from crypto.node_keys import NodeKeys
 from pipelines.accord import SignedAccord, make_terms, read_accord, write_accord
@@ -182,9 +183,9 @@ def test_a_write_that_breaks_off_leaves_the_old_accord(accord: SignedAccord, tmp
     write_accord(path, accord)
 
     def full(*_: Any, **__: Any) -> None:
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, "")
 
     monkeypatch.setattr("base.files.os.replace", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(EnvironmentMissing, match="No space left"):
         write_accord(path, accord.model_copy(update={"signatures": {}}))
     assert read_accord(path) == accord
