@@ -32,7 +32,7 @@ def write_whole(
             draft.unlink()
             raise
         if private or lasting:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as error:
         raise refused(error, path) from error
 
@@ -43,7 +43,7 @@ def write_once(path: Path, data: bytes) -> bool:
         draft = _draft(path, data, private=True, lasting=True, folder=path.parent)
         try:
             os.link(draft, path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except FileExistsError:
             return False
         finally:
@@ -102,7 +102,7 @@ def _draft(path: Path, data: bytes | bytearray, private: bool, lasting: bool, fo
     return draft
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Put the name on the disk too: without it a file that is safe can be found nowhere."""
     number = os.open(folder, os.O_RDONLY)
     try:

@@ -29,13 +29,12 @@ below `min_overlap`, or for the number alone, no tag is sent. A further attempt 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 
 from base.errors import ConsentError, CryptoError, DataError
 from components.alignment import (
+    ANY_SIZE,
     LARGEST_BUCKET,
     MATCHED,
     SIZE_MESSAGES,
@@ -46,10 +45,11 @@ from components.alignment import (
     finish,
     own_ids,
     receive_matched,
+    rows_at,
     send_matched,
 )
 from components.contract import Component, Context, Outputs
-from components.curve_exchange import Exchange, be_counted, count_common, pass_messages, require_enough
+from components.curve_exchange import Exchange, be_counted, close_all, count_common, pass_messages, require_enough
 from components.quota import spend
 from components.signature_cache import as_keys, find
 from crypto.agreement import frame
@@ -61,7 +61,6 @@ from transport.message import Message, Protection, WireSchema
 
 TAG = 32
 SLICE = 1 << 20  # tags in one message: 32 MB
-ANY_SIZE = 1 << 62  # no bucket of ids is worked on at once
 KEY = WireSchema("signed_key", {"public": pa.binary(32), "signature": pa.binary(64)})
 KEYED_TAGS = WireSchema("keyed_tags", {"tag": pa.binary(TAG)})
 _KEY = "nothing: a public key of this attempt, signed"
@@ -96,7 +95,7 @@ def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     exchanges = {sender: Exchange(ctx, params, ids, (ctx.party, sender), points)} if params.counts else {}
     counted = count_common(ctx, params, exchanges) if exchanges else {}
     if params.cardinality_only:
-        _close(exchanges)
+        close_all(exchanges)
         return finish(ctx, params, ids, None, counted[sender])
 
     # 2. The key of this attempt.
@@ -109,7 +108,7 @@ def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     # 4. One order for both, drawn by the receiver alone: it says nothing about rows, ids or time.
     order = ctx.private_rng("alignment").permutation(len(rows))
     send_matched(ctx, sender, positions[order] if sender in learners else None, points * params.buckets)
-    _close(exchanges)
+    close_all(exchanges)
     return finish(ctx, params, ids, rows[order] if ctx.party in learners else None, len(rows))
 
 
@@ -122,7 +121,7 @@ def sender(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     for exchange in exchanges.values():
         be_counted(ctx, params, exchange)
     if params.cardinality_only:
-        _close(exchanges)
+        close_all(exchanges)
         return finish(ctx, params, ids, None, None)
 
     # 2.
@@ -135,8 +134,8 @@ def sender(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     positions = receive_matched(ctx, ids)
     ctx.require((positions is not None) == (ctx.party in learners), f"matches told by {receiver}",
                 expected=f"to {', '.join(learners)}", found="others")  # fmt: skip
-    rows = None if positions is None else _rows(positions, order, len(ids.values))
-    _close(exchanges)
+    rows = None if positions is None else rows_at(positions, order, len(ids.values))
+    close_all(exchanges)
     return finish(ctx, params, ids, rows, None)
 
 
@@ -234,20 +233,6 @@ def _match(ctx: Context, ids: Ids, key: TagKey, sender: str, count: int) -> tupl
     found, at = np.concatenate(rows), np.concatenate(positions)
     ascending = np.argsort(found)  # tags are new in each attempt: the aligned order must not follow them
     return found[ascending], at[ascending]
-
-
-def _rows(positions: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
-    """Return the sender's rows at the receiver's positions; `CryptoError` for repeats, padding, or beyond the end."""
-    inside = (positions >= 0) & (positions < len(order))
-    if not inside.all() or len(np.unique(positions)) != len(positions) or (order[positions] >= count).any():
-        raise CryptoError("the receiver's matches are not among the tags", expected="different tags of own ids")
-    rows: np.ndarray = order[positions]
-    return rows
-
-
-def _close(exchanges: Mapping[str, Exchange]) -> None:
-    for exchange in exchanges.values():
-        exchange.close()
 
 
 def _tags(ids: Ids, key: TagKey) -> np.ndarray:

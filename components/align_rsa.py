@@ -28,8 +28,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from base.errors import CryptoError
 from components.alignment import (
+    ANY_SIZE,
     LARGEST_BUCKET,
     MATCHED,
     SIZE_MESSAGES,
@@ -40,15 +40,15 @@ from components.alignment import (
     finish,
     own_ids,
     receive_matched,
+    rows_at,
     send_matched,
 )
 from components.contract import Component, Context, Outputs
-from components.curve_exchange import Exchange, be_counted, count_common, pass_messages, require_enough
+from components.curve_exchange import Exchange, be_counted, close_all, count_common, pass_messages, require_enough
 from components.rsa_batches import BATCHES, NUMBERS, TAGS, AlignRsaParams, Answering, Asking
-from components.signature_quota import require_sparse
+from components.signature_quota import require_sparse_signatures
 from transport.message import MAX_BYTES, MAX_COUNT, Message, Protection
 
-ANY_SIZE = 1 << 62  # no bucket of ids is worked on at once
 # fmt: off
 MESSAGES = (
     #       name       from        to          schema   protection                   what it reveals
@@ -74,7 +74,7 @@ def receiver(ctx: Context, params: AlignRsaParams) -> Outputs:
     exchanges = _exchanges(ctx, params, ids, sizes)
     counted = count_common(ctx, params, exchanges) if exchanges else {}
     if params.cardinality_only:
-        _close(exchanges)
+        close_all(exchanges)
         return finish(ctx, params, ids, None, *counted.values())
 
     # 2. Each sender's key, checked to sign one to one; how many ids are new.
@@ -102,7 +102,7 @@ def receiver(ctx: Context, params: AlignRsaParams) -> Outputs:
         ascending = np.argsort(rows)
         at = ascending[np.searchsorted(rows, common, sorter=ascending)]
         send_matched(ctx, s, positions[at] if s in learners else None, sizes[s] * params.buckets)
-    _close(exchanges)
+    close_all(exchanges)
     return finish(ctx, params, ids, common if ctx.party in learners else None, len(common))
 
 
@@ -115,12 +115,12 @@ def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
     for exchange in exchanges.values():
         be_counted(ctx, params, exchange)
     if params.cardinality_only:
-        _close(exchanges)
+        close_all(exchanges)
         return finish(ctx, params, ids, None, None)
 
     # 2. The key with its proof; how many ids are new. What the receiver asks for is paid before anything is signed.
     ((receiver, points),) = sizes.items()
-    require_sparse(ctx, params, params.max_signatures)
+    require_sparse_signatures(ctx, params, params.max_signatures)
     answering = Answering(ctx, params, ids, receiver, points * params.buckets)
 
     # 3. Sign what cannot be read, and the own new ids.
@@ -136,9 +136,9 @@ def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
     positions = receive_matched(ctx, ids)
     ctx.require((positions is not None) == (ctx.party in learners), f"matches told by {receiver}",
                 expected=f"to {', '.join(learners)}", found="others")  # fmt: skip
-    rows = None if positions is None else _rows(positions, order, len(ids.values))
+    rows = None if positions is None else rows_at(positions, order, len(ids.values))
     answering.close()
-    _close(exchanges)
+    close_all(exchanges)
     return finish(ctx, params, ids, rows, None)
 
 
@@ -169,22 +169,6 @@ def _exchanges(ctx: Context, params: AlignRsaParams, ids: Ids, sizes: Mapping[st
         return {}
     pairs = {peer: (ctx.party, peer) if ctx.role == "receiver" else (peer, ctx.party) for peer in sizes}
     return {peer: Exchange(ctx, params, ids, pair, sizes[peer]) for peer, pair in pairs.items()}
-
-
-def _close(exchanges: Mapping[str, Exchange]) -> None:
-    for exchange in exchanges.values():
-        exchange.close()
-
-
-def _rows(positions: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
-    """Return the sender's rows at the receiver's positions; `CryptoError` for repeats, padding, or beyond the end."""
-    inside = (positions >= 0) & (positions < len(order))
-    if not inside.all() or len(np.unique(positions)) != len(positions) or (order[positions] >= count).any():
-        raise CryptoError(
-            "the receiver's matches are not among the tags", expected="different tags of this sender's ids"
-        )
-    rows: np.ndarray = order[positions]
-    return rows
 
 
 COMPONENT = Component(

@@ -161,15 +161,14 @@ def _id_column(ctx: Context, params: AlignParams) -> pa.ChunkedArray:
     return column
 
 
-def require_sparse(ctx: Context, params: AlignParams, peer: str, tests: int) -> None:
-    """Raise `ConsentError` when `tests` ids of a peer in one run are more than a tenth of the possible ids."""
+def require_sparse(ctx: Context, params: AlignParams, tests: int, what: str, remedy: str) -> None:
+    """Raise `ConsentError` when `tests` ids of a peer are more than a tenth of the possible ids; `what` tests them."""
     rule = id_rule(ctx, params)
     space = id_space(rule) if rule else None
     if space is not None and tests > space // SHARE:
         raise ConsentError(
-            f"one run with {peer} would test a large part of all possible ids", expected=f"at most {space // SHARE}",
-            found=tests, where=f"{ctx.party}, step {ctx.step}, column {params.id_column}",
-            remedy="a smaller pad_to; otherwise ids of more digits: in a space so full, membership cannot be hidden",
+            f"{what} would test a large part of all possible ids", expected=f"at most {space // SHARE}", found=tests,
+            where=f"{ctx.party}, step {ctx.step}, column {params.id_column}", remedy=remedy,
         )  # fmt: skip
 
 

@@ -111,7 +111,8 @@ class Exchange(Secret):
             theirs <= LARGEST_BUCKET, f"buckets of {self.peer} are too large",
             expected=f"at most {LARGEST_BUCKET} points", found=theirs, remedy="more buckets, at all parties",
         )  # fmt: skip
-        require_sparse(ctx, params, self.peer, theirs * params.buckets)
+        remedy = "a smaller pad_to; otherwise ids of more digits: in a space so full, membership cannot be hidden"
+        require_sparse(ctx, params, theirs * params.buckets, f"one run with {self.peer}", remedy)
         self._run = "/".join((ctx.run, ctx.step, *pair))
         self._width = tag_bytes(self.own * params.buckets, theirs * params.buckets)
         self._name = f"run/{ctx.run}/curve.{ctx.step}.{self.peer}"

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import struct
 
-from base.errors import ConsentError, DataError
-from components.alignment import SHARE, AlignParams, id_rule
+from base.errors import DataError
+from components.alignment import AlignParams, id_rule, require_sparse
 from components.contract import Context
 from components.quota import spend
-from features.id_entropy import id_space
 
 
 class Signing:
@@ -49,18 +48,12 @@ class Signing:
         self._ctx.keys.put(self._name, struct.pack("<qq", reserved, issued))
 
 
-def require_sparse(ctx: Context, params: AlignParams, limit: int) -> None:
+def require_sparse_signatures(ctx: Context, params: AlignParams, limit: int) -> None:
     """Raise `ConsentError` when `limit` signatures would test more than a tenth of the possible ids of the column.
 
     `DataError` for a table that does not say how its ids are written: nobody could say how many there are.
     """
-    rule = id_rule(ctx, params)
-    if rule is None:
+    if id_rule(ctx, params) is None:
         raise DataError("a table does not say how its ids are written", expected="a table of validate_tables",
                         found="no feature spec", where=f"{ctx.party}, step {ctx.step}")  # fmt: skip
-    space = id_space(rule)
-    if space is not None and limit > space // SHARE:
-        raise ConsentError(
-            "so many signatures would test a large part of all possible ids", expected=f"at most {space // SHARE}",
-            found=limit, where=f"{ctx.party}, step {ctx.step}, max_signatures", remedy="lower max_signatures",
-        )  # fmt: skip
+    require_sparse(ctx, params, limit, "so many signatures", "lower max_signatures")

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
+from base.files import sync_folder
 from transport.message import MessageKey, check_names
 
 _ASIDE = ".aside"  # no part of a key starts with a dot
@@ -38,7 +39,7 @@ class DirectoryInbox:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
-        _sync(path.parent)
+        sync_folder(path.parent)
 
     def get(self, key: MessageKey, patience: float) -> bytes | None:
         """See `door.Inbox`."""
@@ -61,11 +62,3 @@ class DirectoryInbox:
         """Remove what a killed writer left aside; the service calls it before it listens."""
         for left in (self._root / _ASIDE).iterdir():
             left.unlink()
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

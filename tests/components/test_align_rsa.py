@@ -203,10 +203,10 @@ def test_a_null_among_the_ids_is_refused(parties):
 
 def test_matches_outside_the_sender_s_tags_are_refused():
     order = np.array([2, 0, 3, 1])  # 3 is padding: the sender has three ids
-    assert align_rsa._rows(np.array([1, 3]), order, 3).tolist() == [0, 1]
+    assert alignment.rows_at(np.array([1, 3]), order, 3).tolist() == [0, 1]
     for positions in ([4], [-1], [1, 1], [2]):
         with pytest.raises(CryptoError):
-            align_rsa._rows(np.array(positions), order, 3)
+            alignment.rows_at(np.array(positions), order, 3)
 
 
 # Nights
