@@ -36,29 +36,15 @@ import numpy as np
 import pyarrow as pa
 
 from base.errors import CryptoError
-from components.alignment import (
-    MATCHED,
-    SIZE_MESSAGES,
-    AlignParams,
-    common_to_all,
-    exchange_sizes,
-    finish,
-    own_ids,
-    receive_matched,
-    send_matched,
-)
+from components.alignment import AlignParams
+from components.alignment_ids import Ids, own_ids
+from components.alignment_matches import MATCHED, common_to_all, receive_matched, require_enough, send_matched
+from components.alignment_report import finish
+from components.alignment_sizes import SIZE_MESSAGES, exchange_sizes
+from components.cardinality_pass import PASSED, pass_on, require_countable
 from components.contract import Component, Context, Outputs
-from components.curve_exchange import (
-    MOST,
-    Exchange,
-    answer,
-    by_bucket,
-    close_all,
-    meet,
-    pass_messages,
-    pass_on,
-    require_enough,
-)
+from components.curve_buckets import by_bucket
+from components.curve_exchange import MOST, Exchange, answer, close_all, exchange_messages, meet
 from transport.message import Message, Protection, WireSchema
 
 PERMUTATION = WireSchema("permutation", {"point": pa.int32()})
@@ -66,7 +52,8 @@ SAVES = 20  # in a run: each writes all matches so far
 # fmt: off
 MESSAGES = (
     *SIZE_MESSAGES,
-    *pass_messages("which of the receiver's ids the sender has; with cardinality_pass or cardinality_only a receiver that follows the protocol sees how many in each bucket, one that deviates sees which"),  # noqa: E501
+    *exchange_messages("which of the receiver's ids the sender has; with cardinality_pass or cardinality_only a receiver that follows the protocol sees how many in each bucket, one that deviates sees which"),  # noqa: E501
+    PASSED,
     Message("order", "sender", "receiver", PERMUTATION, Protection.PUBLIC, "after a cardinality pass: which of the receiver's ids the sender has", max_count=MOST),  # noqa: E501
     MATCHED,
 )
@@ -81,7 +68,7 @@ def receiver(ctx: Context, params: AlignParams) -> Outputs:
     exchanges = {sender: Exchange(ctx, params, ids, (ctx.party, sender), m) for sender, m in sizes.items()}
 
     # 2. Bucket by bucket with every sender.
-    matches = _meet_all(ctx, params, exchanges)
+    matches = _meet_all(ctx, params, ids, exchanges)
     common = min(map(len, matches.values()))
 
     # 3. Enough with each sender: only then do the senders tell how they permuted their answers.
@@ -109,7 +96,7 @@ def sender(ctx: Context, params: AlignParams) -> Outputs:
     exchange = Exchange(ctx, params, ids, (receiver, ctx.party), theirs)
 
     # 2.
-    permuted = _permuted(params, exchange)
+    permuted = _permuted(ctx, params, ids)
     for b in range(_first(ctx), params.buckets):
         answer(ctx, exchange, b, permuted)
         if _saves(params, b):
@@ -131,18 +118,17 @@ def sender(ctx: Context, params: AlignParams) -> Outputs:
     return finish(ctx, params, ids, rows, None)
 
 
-def _permuted(params: AlignParams, *exchanges: Exchange) -> bool:
+def _permuted(ctx: Context, params: AlignParams, ids: Ids) -> bool:
     """Return whether senders permute their answers; refuse buckets in which that hides nothing."""
     permuted = params.cardinality_pass or params.cardinality_only
     if permuted:
-        for exchange in exchanges:
-            exchange.require_countable()
+        require_countable(ctx, params, ids)
     return permuted
 
 
-def _meet_all(ctx: Context, params: AlignParams, exchanges: Mapping[str, Exchange]) -> dict[str, np.ndarray]:
+def _meet_all(ctx: Context, params: AlignParams, ids: Ids, exchanges: Mapping[str, Exchange]) -> dict[str, np.ndarray]:
     """Return the matches with each sender, those of an earlier attempt included."""
-    _permuted(params, *exchanges.values())
+    _permuted(ctx, params, ids)
     kept = ctx.checkpoint.resume()
     matches = {sender: [kept[1][sender] if kept else np.empty((0, 2), np.int64)] for sender in exchanges}
     for b in range(_first(ctx), params.buckets):

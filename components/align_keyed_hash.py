@@ -33,23 +33,14 @@ import numpy as np
 import pyarrow as pa
 
 from base.errors import ConsentError, CryptoError, DataError
-from components.alignment import (
-    ANY_SIZE,
-    LARGEST_BUCKET,
-    MATCHED,
-    SIZE_MESSAGES,
-    AlignParams,
-    Ids,
-    capacity,
-    exchange_sizes,
-    finish,
-    own_ids,
-    receive_matched,
-    rows_at,
-    send_matched,
-)
+from components.alignment import AlignParams
+from components.alignment_ids import ANY_SIZE, LARGEST_BUCKET, Ids, capacity, own_ids
+from components.alignment_matches import MATCHED, receive_matched, require_enough, rows_at, send_matched
+from components.alignment_report import finish
+from components.alignment_sizes import SIZE_MESSAGES, exchange_sizes
+from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common
 from components.contract import Component, Context, Outputs
-from components.curve_exchange import Exchange, be_counted, close_all, count_common, pass_messages, require_enough
+from components.curve_exchange import Exchange, close_all
 from components.quota import spend
 from components.signature_cache import as_keys, find
 from crypto.agreement import frame
@@ -67,7 +58,7 @@ _KEY = "nothing: a public key of this attempt, signed"
 # fmt: off
 MESSAGES = (
     *SIZE_MESSAGES,
-    *pass_messages(),
+    *PASS_MESSAGES,
     Message("key",  "receiver", "sender",   KEY,        Protection.PUBLIC,     _KEY),
     Message("key",  "sender",   "receiver", KEY,        Protection.PUBLIC,     _KEY),
     Message("tags", "sender",   "receiver", KEYED_TAGS, Protection.KEYED_HASH, "which of the receiver's ids the sender has; the receiver holds the key: it can try any other id too, and reads ALL of the sender's ids where the id space is small"),  # noqa: E501
@@ -93,7 +84,7 @@ def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     learners, ids = _begin(ctx, params)
     ((sender, points),) = exchange_sizes(ctx, params, ids).items()
     exchanges = {sender: Exchange(ctx, params, ids, (ctx.party, sender), points)} if params.counts else {}
-    counted = count_common(ctx, params, exchanges) if exchanges else {}
+    counted = count_common(ctx, params, ids, exchanges) if exchanges else {}
     if params.cardinality_only:
         close_all(exchanges)
         return finish(ctx, params, ids, None, counted[sender])
@@ -119,7 +110,7 @@ def sender(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     ((receiver, points),) = exchange_sizes(ctx, params, ids).items()
     exchanges = {receiver: Exchange(ctx, params, ids, (receiver, ctx.party), points)} if params.counts else {}
     for exchange in exchanges.values():
-        be_counted(ctx, params, exchange)
+        be_counted(ctx, params, ids, exchange)
     if params.cardinality_only:
         close_all(exchanges)
         return finish(ctx, params, ids, None, None)

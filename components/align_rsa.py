@@ -28,23 +28,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from components.alignment import (
-    ANY_SIZE,
-    LARGEST_BUCKET,
-    MATCHED,
-    SIZE_MESSAGES,
-    Ids,
-    capacity,
-    common_to_all,
-    exchange_sizes,
-    finish,
-    own_ids,
-    receive_matched,
-    rows_at,
-    send_matched,
-)
+from components.alignment_ids import ANY_SIZE, LARGEST_BUCKET, Ids, capacity, own_ids
+from components.alignment_matches import MATCHED, common_to_all, receive_matched, require_enough, rows_at, send_matched
+from components.alignment_report import finish
+from components.alignment_sizes import SIZE_MESSAGES, exchange_sizes
+from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common
 from components.contract import Component, Context, Outputs
-from components.curve_exchange import Exchange, be_counted, close_all, count_common, pass_messages, require_enough
+from components.curve_exchange import Exchange, close_all
 from components.rsa_batches import BATCHES, NUMBERS, TAGS, AlignRsaParams, Answering, Asking
 from components.signature_quota import require_sparse_signatures
 from transport.message import MAX_BYTES, MAX_COUNT, Message, Protection
@@ -53,7 +43,7 @@ from transport.message import MAX_BYTES, MAX_COUNT, Message, Protection
 MESSAGES = (
     #       name       from        to          schema   protection                   what it reveals
     *SIZE_MESSAGES,
-    *pass_messages(),
+    *PASS_MESSAGES,
     Message("key",     "sender",   "receiver", NUMBERS, Protection.PUBLIC,           "nothing: a modulus and the proof that it signs one to one"),  # noqa: E501
     Message("new",     "receiver", "sender",   BATCHES, Protection.PUBLIC,           "how many of the receiver's ids are new since the last night, up to pad_to; no new one looks like pad_to of them"),  # noqa: E501
     Message("new",     "sender",   "receiver", BATCHES, Protection.PUBLIC,           "how many of the sender's ids are new since the last night, up to pad_to; no new one looks like pad_to of them"),  # noqa: E501
@@ -68,11 +58,11 @@ MESSAGES = (
 
 def receiver(ctx: Context, params: AlignRsaParams) -> Outputs:
     """Return the rows of the own ids in the aligned order, where the receiver may learn it, and the report."""
-    # 1. Sizes first; then, if the accord asks, how many are common, by the pass of `curve_exchange`.
+    # 1. Sizes first; then, if the accord asks, how many are common, by a cardinality pass.
     learners, ids = _learners(ctx, params), _own_ids(ctx, params)
     sizes = exchange_sizes(ctx, params, ids)
     exchanges = _exchanges(ctx, params, ids, sizes)
-    counted = count_common(ctx, params, exchanges) if exchanges else {}
+    counted = count_common(ctx, params, ids, exchanges) if exchanges else {}
     if params.cardinality_only:
         close_all(exchanges)
         return finish(ctx, params, ids, None, *counted.values())
@@ -113,7 +103,7 @@ def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
     sizes = exchange_sizes(ctx, params, ids)
     exchanges = _exchanges(ctx, params, ids, sizes)
     for exchange in exchanges.values():
-        be_counted(ctx, params, exchange)
+        be_counted(ctx, params, ids, exchange)
     if params.cardinality_only:
         close_all(exchanges)
         return finish(ctx, params, ids, None, None)

@@ -19,7 +19,8 @@ from gmpy2 import mpz
 from pydantic import StringConstraints
 
 from base.errors import CryptoError
-from components.alignment import AlignParams, Ids
+from components.alignment import AlignParams
+from components.alignment_ids import Ids
 from components.contract import Context
 from components.signature_cache import DIGEST, SignatureCache, as_keys, find
 from components.signature_quota import Signing

@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 
 from base.errors import DataError
-from components.alignment import AlignParams, id_rule, require_sparse
+from components.alignment import AlignParams
+from components.alignment_rule import id_rule, require_sparse
 from components.contract import Context
 from components.quota import spend
 

@@ -14,8 +14,15 @@ from scipy.stats import spearmanr
 
 from base.canonical import digest
 from base.errors import ConsentError, DataError, StateError
-from components import align_ecdh, align_keyed_hash, alignment, curve_exchange
-from components.alignment import capacity
+from components import (
+    align_ecdh,
+    align_keyed_hash,
+    alignment_ids,
+    alignment_sizes,
+    cardinality_pass,
+    curve_exchange,
+)
+from components.alignment_ids import capacity
 from components.registry import component
 from crypto.curve import CurveSecret, P, from_column, hash_to_curve, tag_bytes, tags, to_column
 from crypto.keyed_hash import EphemeralKey, TagKey
@@ -126,7 +133,7 @@ def test_a_bank_that_holds_its_scalar_reads_nothing_beyond_what_it_sent(threads)
     class Keeping(curve_exchange.Exchange):
         def __init__(self, *args):
             super().__init__(*args)
-            kept.append((self.peer, self._secret, self._run))
+            kept.append((self.peer, self._run.scalar, self._run.name))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(align_ecdh, "Exchange", Keeping)
@@ -182,8 +189,8 @@ def reads_the_permuted(into, own_scalars):
     """A receiver that looks each of its ids up in the permuted answer; it deviates if each id has its own scalar."""
 
     def function(ctx, params):
-        ids = alignment.own_ids(ctx, params)
-        (m,) = alignment.exchange_sizes(ctx, params, ids).values()
+        ids = alignment_ids.own_ids(ctx, params)
+        (m,) = alignment_sizes.exchange_sizes(ctx, params, ids).values()
         run, names = "/".join((ctx.run, ctx.step, "bank", "bureau")), ids.values.to_pylist()
         one, width = CurveSecret(run, ids.rule.hex()), tag_bytes(len(names), m)
         secrets = [CurveSecret(run, ids.rule.hex()) if own_scalars else one for _ in names]
@@ -221,9 +228,9 @@ def ruled_out(sizes, salt, ids=ID_SPACE):
 
 @pytest.mark.parametrize(("how", "more"), [("align_ecdh", {}), ("align_keyed_hash", {"cardinality_pass": True})])
 def test_an_empty_bucket_would_prove_that_somebody_is_no_customer(threads, monkeypatch, how, more):
-    monkeypatch.setattr(curve_exchange, "SMALLEST", 0)  # real ids: some buckets have none
-    salts, number = [], alignment.bucket_salt
-    monkeypatch.setattr(alignment, "bucket_salt", lambda ctx: salts.append(number(ctx)) or salts[-1])
+    monkeypatch.setattr(cardinality_pass, "SMALLEST", 0)  # real ids: some buckets have none
+    salts, number = [], alignment_ids.bucket_salt
+    monkeypatch.setattr(alignment_ids, "bucket_salt", lambda ctx: salts.append(number(ctx)) or salts[-1])
     few = {"bank": BANK[:60], "bureau": BUREAU[:60]}
     few["bank"][0] = few["bureau"][0]
     outcome = align(threads, how, few, buckets=64, **more)
@@ -356,8 +363,8 @@ def leaks(data, secrets):
 
 def plain_hashes(ctx, params):
     """A bureau that sends hashes of its ids for points: anybody can try ids on them."""
-    ids = alignment.own_ids(ctx, params)
-    alignment.exchange_sizes(ctx, params, ids)
+    ids = alignment_ids.own_ids(ctx, params)
+    alignment_sizes.exchange_sizes(ctx, params, ids)
     hashes = [hashlib.sha256(i.encode()).digest() for i in ids.values.to_pylist()]
     ctx.send("masked", pa.table({"point": pa.array(hashes, pa.binary(32))}))
     raise DataError("seen enough")

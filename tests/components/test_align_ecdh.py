@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from base.errors import AccordError, Cancelled, ConsentError, CryptoError, DataError, StateError
-from components import align_ecdh, alignment, curve_exchange
-from components.alignment import capacity
+from components import (
+    align_ecdh,
+    alignment_ids,
+    alignment_matches,
+    alignment_sizes,
+    cardinality_pass,
+    curve_buckets,
+    curve_exchange,
+    curve_run,
+)
+from components.alignment_ids import capacity
 from components.registry import component
 from crypto.curve import hash_to_curve
 from features.spec import Column, FeatureSpec, IdRule
@@ -65,7 +74,7 @@ def sent(outcome, name=None):
 @pytest.mark.parametrize("buckets", [1, 3])
 @pytest.mark.parametrize("counted", [False, True])
 def test_all_end_with_the_same_people_in_the_same_order(threads, monkeypatch, parties, buckets, counted):
-    monkeypatch.setattr(curve_exchange, "SMALLEST", 1)
+    monkeypatch.setattr(cardinality_pass, "SMALLEST", 1)
     rng = np.random.default_rng(parties)
     names = ["bank", "bureau", "shop", "clinic"][:parties]
     ids = {name: rng.permutation(PEOPLE)[: 60 + 10 * i].tolist() for i, name in enumerate(names)}
@@ -161,7 +170,7 @@ def test_a_number_alone_is_of_twenty_people_or_more_whatever_min_overlap_says(th
 
 def test_padding_is_not_counted_as_ids_of_a_bucket(threads, monkeypatch):
     """Enough points in each bucket, of which six are ids: a count for each bucket would say who."""
-    monkeypatch.setattr(curve_exchange, "SMALLEST", 32)
+    monkeypatch.setattr(cardinality_pass, "SMALLEST", 32)
     ids = {"bank": PEOPLE[:40], "bureau": PEOPLE[:400]}
     assert capacity(512, 4) > 32
     for swapped in (ids, {"bank": ids["bureau"], "bureau": ids["bank"]}):
@@ -216,11 +225,10 @@ def spy(found):
             def mask_again(self, b, table):
                 tags = super().mask_again(b, table)
                 if self.peer == "bureau":  # the patch reaches the sender's thread too
-                    found["tags"], found["entries"] = list(map(bytes, tags)), [self._text(i) for i in self._order(b)]
+                    own, found["tags"] = self._buckets, list(map(bytes, tags))
+                    ids = own._ids.values.to_pylist()
+                    found["entries"] = [ids[i] if i < len(ids) else None for i in own._order(b)]
                 return tags
-
-            def _text(self, i):
-                return self._ids.values[int(i)].as_py() if i < len(self._ids.values) else None
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(align_ecdh, "Exchange", Spying)
@@ -309,8 +317,8 @@ def test_a_receiver_that_hands_one_sender_s_points_to_another_learns_nothing(thr
     got = {}
 
     def relay(ctx, params):
-        own = alignment.own_ids(ctx, params)
-        alignment.exchange_sizes(ctx, params, own)
+        own = alignment_ids.own_ids(ctx, params)
+        alignment_sizes.exchange_sizes(ctx, params, own)
         points = {p: ctx.recv("masked", p) for p in ("bureau", "shop")}
         ctx.send("masked", points["bureau"], "shop")
         ctx.send("masked", points["shop"], "bureau")
@@ -389,9 +397,9 @@ def test_tests_are_counted_over_runs_padding_included_and_at_both_ends(threads, 
 def test_spark_masks_large_sets_to_the_same_points(threads, spark, monkeypatch):
     """One party has so many ids that Spark works, two buckets at a time; the other has not."""
     groups = []
-    mask_group = curve_exchange.Exchange._mask_group
-    monkeypatch.setattr(curve_exchange, "GROUP", 220)
-    monkeypatch.setattr(curve_exchange.Exchange, "_mask_group", lambda e, b: groups.append(b) or mask_group(e, b))
+    mask_group = curve_buckets.OwnBuckets._mask_group
+    monkeypatch.setattr(curve_buckets, "GROUP", 220)
+    monkeypatch.setattr(curve_buckets.OwnBuckets, "_mask_group", lambda e, b: groups.append(b) or mask_group(e, b))
     ids = {"bank": PEOPLE[:300], "bureau": PEOPLE[200:400]}
 
     def with_spark(ctx, params):
@@ -457,7 +465,7 @@ def agreed(tmp_path, ids):
     [("bureau", ("answer", 3)), ("bank", ("masked", 7)), ("bank", ("matched", 1)), ("bank", ("masked", 1))],
 )
 def test_a_further_attempt_goes_on_at_the_bucket(threads, monkeypatch, tmp_path, victim, dies_at, counted):
-    monkeypatch.setattr(curve_exchange, "SMALLEST", 1)
+    monkeypatch.setattr(cardinality_pass, "SMALLEST", 1)
     parties = type(threads)(tmp_path)
     ids = {"bank": PEOPLE[:90], "bureau": PEOPLE[30:150], "shop": PEOPLE[10:70]}
     common = {"run": "resumed", "buckets": 5, "cardinality_pass": counted, "max_tests": 5 * capacity(120, 5)}
@@ -501,17 +509,17 @@ def test_other_points_in_a_further_attempt_are_counted_again(threads, tmp_path, 
 def unbound(ctx, params):
     """A receiver that does not keep to what the run is bound to, and does not count its peer."""
 
-    class Unbound(curve_exchange.Exchange):
-        def _bind(self):
+    class Unbound(curve_run.CurveRun):
+        def _bind(self, bound):
             if self.peer != "bureau":  # the patch reaches the sender's thread too
-                super()._bind()
+                super()._bind(bound)
 
-        def _spend(self, amount, further):
+        def spend(self, tests, further=""):
             if self.peer != "bureau":
-                super()._spend(amount, further)
+                super().spend(tests, further)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(align_ecdh, "Exchange", Unbound)
+        patch.setattr(curve_exchange, "CurveRun", Unbound)
         return align_ecdh.receiver(ctx, params)
 
 
@@ -687,11 +695,11 @@ def test_matches_that_cannot_be_true_are_refused(threads, positions, error):
     ids = {"bank": THREE["bank"], "bureau": THREE["bureau"]}
 
     def lies(ctx, params):
-        own = alignment.own_ids(ctx, params)
-        (size,) = alignment.exchange_sizes(ctx, params, own).values()
+        own = alignment_ids.own_ids(ctx, params)
+        (size,) = alignment_sizes.exchange_sizes(ctx, params, own).values()
         exchange = curve_exchange.Exchange(ctx, params, own, ("bank", "bureau"), size)
         curve_exchange.meet(ctx, {"bureau": exchange}, 0)
-        alignment.send_matched(ctx, "bureau", None if positions is None else np.array(positions), size)
+        alignment_matches.send_matched(ctx, "bureau", None if positions is None else np.array(positions), size)
         return {}
 
     outcome = run(threads, ids, functions={"bank": lies})
@@ -716,11 +724,11 @@ def test_padding_is_never_an_id_of_the_alignment(threads):
     for place in range(8):
 
         def lies(ctx, params, place=place):
-            own = alignment.own_ids(ctx, params)
-            (size,) = alignment.exchange_sizes(ctx, params, own).values()
+            own = alignment_ids.own_ids(ctx, params)
+            (size,) = alignment_sizes.exchange_sizes(ctx, params, own).values()
             exchange = curve_exchange.Exchange(ctx, params, own, ("bank", "bureau"), size)
             curve_exchange.meet(ctx, {"bureau": exchange}, 0)
-            alignment.send_matched(ctx, "bureau", np.array([place]), size)
+            alignment_matches.send_matched(ctx, "bureau", np.array([place]), size)
             return {}
 
         refused += "bureau" in run(threads, ids, run=f"run-{place}", functions={"bank": lies}).errors

@@ -8,7 +8,7 @@ import pytest
 
 from base.errors import AccordError, Cancelled, ConsentError, CryptoError, DataError, PeerForeign
 from components import align_keyed_hash
-from components.alignment import capacity
+from components.alignment_ids import capacity
 from components.registry import catalogue
 from crypto.keyed_hash import EphemeralKey
 from features.spec import Column, FeatureSpec, IdRule
@@ -161,7 +161,7 @@ def test_who_is_not_named_gets_a_report_alone(parties, learner):
 
 
 def test_the_number_alone_is_counted_without_a_key_or_a_tag(parties, monkeypatch):
-    monkeypatch.setattr("components.curve_exchange.FEWEST", 1)
+    monkeypatch.setattr("components.cardinality_pass.FEWEST", 1)
     outcome = align(parties, {"bank": BANK, "bureau": BUREAU}, cardinality_only=True)
     assert outcome.errors == {}
     assert [outcome.outputs[p]["report"]["aligned"] for p in ROLES["receiver"] + ROLES["sender"]] == [4, None]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from base.errors import AccordError, Cancelled, CryptoError, DataError, EnvironmentMissing
-from components import align_rsa, alignment, rsa_batches, signature_cache
+from components import align_rsa, alignment_matches, rsa_batches, signature_cache
 from components.registry import component
 from crypto.rsa import RsaSecretKey
 from features.spec import Column, FeatureSpec, IdRule
@@ -138,7 +138,7 @@ def test_a_party_that_reveal_to_does_not_name_learns_no_one(parties):
 
 
 def test_a_receiver_tells_a_party_that_may_not_learn_it(parties, monkeypatch):
-    told = alignment.send_matched
+    told = alignment_matches.send_matched
     monkeypatch.setattr(align_rsa, "send_matched", lambda ctx, peer, _, n: told(ctx, peer, np.arange(1), n))
     outcome = align(parties, {"bank": BANK, "bureau": BUREAU}, {"reveal_to": ["bank"]})
     assert "matches told by bank" in str(outcome.errors["bureau"])
@@ -203,10 +203,10 @@ def test_a_null_among_the_ids_is_refused(parties):
 
 def test_matches_outside_the_sender_s_tags_are_refused():
     order = np.array([2, 0, 3, 1])  # 3 is padding: the sender has three ids
-    assert alignment.rows_at(np.array([1, 3]), order, 3).tolist() == [0, 1]
+    assert alignment_matches.rows_at(np.array([1, 3]), order, 3).tolist() == [0, 1]
     for positions in ([4], [-1], [1, 1], [2]):
         with pytest.raises(CryptoError):
-            alignment.rows_at(np.array(positions), order, 3)
+            alignment_matches.rows_at(np.array(positions), order, 3)
 
 
 # Nights
@@ -550,7 +550,7 @@ def test_below_min_overlap_a_cardinality_pass_asks_for_no_signature(parties):
 
 
 def test_cardinality_only_ends_with_the_number(parties, monkeypatch):
-    monkeypatch.setattr("components.curve_exchange.FEWEST", 1)
+    monkeypatch.setattr("components.cardinality_pass.FEWEST", 1)
     ids = {"bank": people(0, 40), "bureau": people(36, 70)}
     outcome = align(parties, ids, {"cardinality_only": True})
     assert outcome.errors == {}

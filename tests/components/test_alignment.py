@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from base.errors import CryptoError, DataError
-from components import alignment
-from components.alignment import AlignParams, capacity, common_to_all, finish, own_ids
+from components import alignment_ids, alignment_matches
+from components.alignment import AlignParams
+from components.alignment_ids import capacity, own_ids
+from components.alignment_matches import common_to_all, receive_matched, send_matched
+from components.alignment_report import finish
+from components.alignment_sizes import exchange_sizes
 from components.contract import require
 from features.indexing import aligned_ids
 
@@ -115,7 +119,7 @@ def test_buckets_hold_what_chance_puts_there_and_no_more_than_memory_allows(monk
     with pytest.raises(DataError, match="too large") as refused:
         own_ids(Party([str(i) for i in range(300_000)]), params())
     assert "buckets: 3 or more" in str(refused.value)
-    monkeypatch.setattr(alignment, "capacity", lambda padded, buckets: 5)
+    monkeypatch.setattr(alignment_ids, "capacity", lambda padded, buckets: 5)
     with pytest.raises(DataError, match="fuller than chance"):
         own_ids(Party([str(i) for i in range(40)]), params(buckets=4))
 
@@ -175,13 +179,13 @@ def test_common_to_all_is_the_intersection(sets):
 def test_sizes_are_heard_as_capacities_and_another_number_of_buckets_is_refused():
     ctx = Party()
     ids = SimpleNamespace(padded=8, rule=bytes(32))
-    assert alignment.exchange_sizes(ctx, params(buckets=2), ids) == {"bureau": capacity(8, 2)}
+    assert exchange_sizes(ctx, params(buckets=2), ids) == {"bureau": capacity(8, 2)}
     for padded, buckets in ((8, 3), (0, 2), (-4, 2)):
         ctx.send = lambda name, table, to: None
         told = pa.table({"padded": [padded], "buckets": [buckets], "rule": [bytes(32)]})
         ctx.recv = lambda name, from_, told=told: told
         with pytest.raises(DataError, match="sizes of bureau"):
-            alignment.exchange_sizes(ctx, params(buckets=2), ids)
+            exchange_sizes(ctx, params(buckets=2), ids)
 
 
 def test_sizes_that_are_empty_or_twice_are_refused():
@@ -192,7 +196,7 @@ def test_sizes_that_are_empty_or_twice_are_refused():
         told = pa.table({"padded": [8] * rows, "buckets": [1] * rows, "rule": [bytes(32)] * rows})
         ctx.recv = lambda name, from_, told=told: told
         with pytest.raises(DataError, match="sizes of bureau") as refused:
-            alignment.exchange_sizes(ctx, params(), ids)
+            exchange_sizes(ctx, params(), ids)
         assert (refused.value.found, bool(refused.value.remedy)) == (f"{rows} rows", True)
 
 
@@ -206,18 +210,18 @@ def sender(count):
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 7, 8, 9])
 def test_matches_come_in_pieces_and_whole(monkeypatch, count):
-    monkeypatch.setattr(alignment, "PIECE", 4)
+    monkeypatch.setattr(alignment_matches, "PIECE", 4)
     ctx, ids = sender(9)
     wanted = np.arange(count)[::-1] * 5
-    alignment.send_matched(ctx, "bureau", wanted, 12)
+    send_matched(ctx, "bureau", wanted, 12)
     sizes = [len(table["sealed"][0].as_py()) for table in ctx.messages]
     assert len(sizes) == 4
-    np.testing.assert_array_equal(alignment.receive_matched(ctx, ids), wanted)
+    np.testing.assert_array_equal(receive_matched(ctx, ids), wanted)
     assert not ctx.messages
     # Who is not told gets as many bytes, and neither number can be read from outside.
-    alignment.send_matched(ctx, "bureau", None, 12)
+    send_matched(ctx, "bureau", None, 12)
     assert [len(table["sealed"][0].as_py()) for table in ctx.messages] == sizes
-    assert alignment.receive_matched(ctx, ids) is None
+    assert receive_matched(ctx, ids) is None
 
 
 def seal(ctx, *numbers, piece=0, data=None):
@@ -244,18 +248,18 @@ def test_matches_of_another_number_are_refused(first, error):
     ctx, ids = sender(4)
     ctx.messages.append(seal(ctx, *first))
     with pytest.raises(CryptoError, match=error):
-        alignment.receive_matched(ctx, ids)
+        receive_matched(ctx, ids)
 
 
 def test_pieces_in_another_order_or_of_another_form_are_refused(monkeypatch):
-    monkeypatch.setattr(alignment, "PIECE", 4)
+    monkeypatch.setattr(alignment_matches, "PIECE", 4)
     ctx, ids = sender(9)
     ctx.messages += [seal(ctx, 4, 0, 1, 2), seal(ctx, 3, -1, -1, -1, piece=0)]  # a piece that comes twice
     with pytest.raises(CryptoError, match="does not open"):
-        alignment.receive_matched(ctx, ids)
+        receive_matched(ctx, ids)
     ctx.messages = [seal(ctx, 4, 0, 1, 2), seal(ctx, data=b"1234567", piece=1)]
     with pytest.raises(CryptoError, match="another form"):
-        alignment.receive_matched(ctx, ids)
+        receive_matched(ctx, ids)
 
 
 # The report.

@@ -7,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from base.errors import Cancelled, ConsentError, CryptoError, DataError
-from components import curve_exchange
-from components.alignment import SIZE_MESSAGES, AlignParams, exchange_sizes, own_ids
+from components import cardinality_pass
+from components.alignment import AlignParams
+from components.alignment_ids import own_ids
+from components.alignment_sizes import SIZE_MESSAGES, exchange_sizes
+from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common
 from components.contract import Component
-from components.curve_exchange import Exchange, be_counted, by_bucket, count_common, pass_messages
+from components.curve_buckets import by_bucket
+from components.curve_exchange import Exchange
 from crypto.curve import check_points, from_column
 
 PEOPLE = [f"person {i:04d}" for i in range(300)]
@@ -20,7 +24,7 @@ def receiver(ctx, params):
     ids = own_ids(ctx, params)
     sizes = exchange_sizes(ctx, params, ids)
     exchanges = {s: Exchange(ctx, params, ids, (ctx.party, s), m) for s, m in sizes.items()}
-    common = count_common(ctx, params, exchanges)
+    common = count_common(ctx, params, ids, exchanges)
     for exchange in exchanges.values():
         exchange.close()
     return {"common": common}
@@ -30,14 +34,14 @@ def sender(ctx, params):
     ids = own_ids(ctx, params)
     ((peer, theirs),) = exchange_sizes(ctx, params, ids).items()
     exchange = Exchange(ctx, params, ids, (peer, ctx.party), theirs)
-    be_counted(ctx, params, exchange)
+    be_counted(ctx, params, ids, exchange)
     exchange.close()
     return {}
 
 
 PASS = Component(
     name="count", roles={"receiver": receiver, "sender": sender}, params=AlignParams,
-    messages=(*SIZE_MESSAGES, *pass_messages()),
+    messages=(*SIZE_MESSAGES, *PASS_MESSAGES),
 )  # fmt: skip
 
 
@@ -57,7 +61,7 @@ def names(outcome, party):
 
 @pytest.mark.parametrize("buckets", [1, 4])
 def test_a_pass_counts_with_each_sender(threads, monkeypatch, buckets):
-    monkeypatch.setattr(curve_exchange, "SMALLEST", 1)
+    monkeypatch.setattr(cardinality_pass, "SMALLEST", 1)
     ids = {"bank": PEOPLE[:60], "bureau": PEOPLE[20:100], "shop": PEOPLE[50:70]}
     outcome = run(threads, ids, buckets=buckets)
     assert outcome.errors == {}
@@ -156,7 +160,7 @@ def test_to_forget_many_buckets_takes_few_files(tmp_path, threads):
         exchange = exchange_of(ctx, params, theirs=8)
         forget, points = ctx.keys.forget, np.arange(8 * 32, dtype=np.uint8).reshape(8, 32)
         for b in (0, 255, 256, 65_535, 0):
-            exchange._count(b, points)
+            exchange._run.count(b, points)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(ctx.keys), "forget", lambda _, name: forgotten.append(name) or forget(name))
             exchange.close()
@@ -172,7 +176,7 @@ def test_other_points_are_counted_by_bucket_and_again(tmp_path, threads):
     def bank(ctx, params):
         exchange, spent = exchange_of(ctx, params), []
         for b, points in ((0, first), (0, first), (0, second), (1, first), (1, second), (0, second), (300, first)):
-            exchange._count(b, points)
+            exchange._run.count(b, points)
             spent.append(len(list((tmp_path / "bank").glob("tests.*"))))
         return {"found": spent}
 

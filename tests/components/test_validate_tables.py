@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 
 from base.errors import DataError, ExpectationFailed
-from components.alignment import AlignParams, Ids, join_report
+from components.alignment import AlignParams
+from components.alignment_ids import Ids
+from components.alignment_report import join_report
 from demo.data import prepare
 from features.tables import id_digest
 
