@@ -21,9 +21,11 @@ from runtime.execute import parse_params
 from runtime.keys import PartyKeys
 from runtime.randomness import Randomness
 from runtime.spill import Spill
+from transport.chain import OUT
 from transport.channel import Channel
 from transport.door import Door, PlanGuard
-from transport.ledger import OUT, Ledger, MemoryLedgerStore
+from transport.ledger import Ledger
+from transport.ledger_store import MemoryLedgerStore
 from transport.memory import MemoryExchange, MemoryInbox
 
 RUN, STEP = "bench", "train"

@@ -32,11 +32,13 @@ from runtime.execute import parse_params
 from runtime.keys import PartyKeys, party_secret
 from runtime.randomness import Randomness
 from runtime.spill import Spill
+from transport.chain import OUT
 from transport.channel import Channel
 from transport.door import Door, PlanGuard
 from transport.flight import FlightCarrier, FlightReceiver, shielded
 from transport.inbox import DirectoryInbox
-from transport.ledger import OUT, Ledger, MemoryLedgerStore
+from transport.ledger import Ledger
+from transport.ledger_store import MemoryLedgerStore
 from transport.tls import Address, Identity
 from transport.token import MemoryNonceCache
 

@@ -17,7 +17,7 @@ from runtime.services import party_keys
 class Accords:
     """Reads `accords/<name>.json` of one node; a changed file counts from the next call on.
 
-    Implements `transport.ledger.Signer`, so that a node need not restart when its parties sign another accord.
+    Implements `transport.signer.Signer`, so that a node need not restart when its parties sign another accord.
     """
 
     def __init__(self, home: Home) -> None:
@@ -52,15 +52,15 @@ class Accords:
         return self._home.party
 
     def sign(self, data: bytes) -> bytes:
-        """See `transport.ledger.Signer`."""
+        """See `transport.signer.Signer`."""
         return self.keys().sign(data)
 
     def verify(self, party: str, data: bytes, signature: bytes) -> None:
-        """See `transport.ledger.Signer`."""
+        """See `transport.signer.Signer`."""
         self.keys().verify(party, data, signature)
 
     def pair_key(self, party: str, run: str) -> bytes:
-        """See `transport.ledger.Signer`."""
+        """See `transport.signer.Signer`."""
         return self.keys().pair_key(party, run)
 
     def _path(self, name: str) -> Path:

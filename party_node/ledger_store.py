@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 
 from party_node.database import Database, LedgerEntry, LedgerHead
-from transport.ledger import Entry, Head, SignedHead
+from transport.chain import Entry, Head, SignedHead
 from transport.message import MessageKey
 from transport.wire import Claim
 
 
 class SqlLedgerStore:
-    """Implements `transport.ledger.LedgerStore`; one writing transaction at a time, across processes."""
+    """Implements `transport.ledger_store.LedgerStore`; one writing transaction at a time, across processes."""
 
     def __init__(self, database: Database) -> None:
         """Keep the chains in `database`."""

@@ -13,7 +13,7 @@ from pyarrow import flight
 from base.errors import AccordError, PeerDown, PeerForeign
 from runtime.party import Home
 from transport import message
-from transport.ledger import Signer
+from transport.signer import Signer
 from transport.tls import Address, Identity, connect, explained
 from transport.token import HEADER, issue
 

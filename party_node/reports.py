@@ -16,8 +16,9 @@ from party_node.runs import Runs
 from pipelines.plan import plan_guard
 from runtime.artifacts import Ref, Store
 from runtime.party import Home
+from transport.chain import Entry, Head, SignedHead
 from transport.door import PlanGuard
-from transport.ledger import Entry, Head, Ledger, SignedHead
+from transport.ledger import Ledger
 from transport.reconcile import reconcile
 
 Ask = Callable[[str, str, Mapping[str, Any]], dict[str, Any]]

@@ -31,7 +31,8 @@ from pipelines.spec import PipelineSpec
 from runtime.data import snapshot_digest
 from runtime.keys import run_secrets
 from runtime.party import Home
-from transport.ledger import Head, Ledger, SignedHead
+from transport.chain import Head, SignedHead
+from transport.ledger import Ledger
 
 DOMAIN = b"accord/1/run\n"
 PREPARING, OPEN, CLOSED, FAILED = "preparing", "open", "closed", "failed"

@@ -28,7 +28,8 @@ from runtime.party import Home
 from runtime.services import party_keys, services
 from transport.channel import Carrier, Channel
 from transport.door import Door
-from transport.ledger import Ledger, MemoryLedgerStore
+from transport.ledger import Ledger
+from transport.ledger_store import MemoryLedgerStore
 from transport.memory import MemoryExchange, MemoryInbox
 
 

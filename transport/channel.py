@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from base.errors import AccordError, DeadlinePassed, MessageRefused, PeerDown
 from transport.body import decode, encode
+from transport.chain import OUT
 from transport.door import Roles
-from transport.ledger import OUT, Ledger
+from transport.ledger import Ledger
 from transport.message import Message, MessageKey
 from transport.wire import Claim, Header, Marker, Parcel, Statement, count_slices
 

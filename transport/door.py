@@ -13,7 +13,8 @@ from typing import Protocol
 
 from base.errors import ConsentError, MessageRefused, PeerForeign, SpecMismatch
 from transport.body import decode, too_large
-from transport.ledger import IN, Ledger
+from transport.chain import IN
+from transport.ledger import Ledger
 from transport.message import Message, MessageKey
 from transport.wire import SLICE_BYTES, Claim, Header, Marker, Statement
 

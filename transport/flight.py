@@ -24,8 +24,8 @@ import pyarrow.flight as flight
 
 from base.errors import AccordError, MessageRefused, PeerError, PeerForeign
 from transport.door import Door, Inbox
-from transport.ledger import Signer
 from transport.message import MessageKey
+from transport.signer import Signer
 from transport.tls import Address, Identity, connect, explained, write_error
 from transport.token import HEADER, NonceCache, Token, accept, issue
 from transport.wire import Claim, Header, Parcel, slices

@@ -10,163 +10,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from threading import Lock
-from typing import Any, ClassVar, Protocol
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from base.canonical import canonical_bytes, digest
+from base.canonical import canonical_bytes
 from base.errors import CryptoError, MessageRefused
+from transport.chain import OUT, Entry, Head, SignedHead, chain_start, head_of, verify_chain, verify_head
+from transport.ledger_store import LedgerStore
 from transport.message import MessageKey, Protection
-from transport.wire import Claim, Document, Statement
+from transport.signer import Signer
+from transport.wire import Claim, Statement
 
-OUT, IN = "out", "in"
 # Uniform for whoever lacks the key, so a plain hash tells nothing; everything else could be guessed from its SHA-256.
 _CIPHERTEXTS = {Protection.PAILLIER, Protection.PAILLIER_ANSWER, Protection.WRAPPED, Protection.BLINDED}
-
-
-class Signer(Protocol):
-    """The node's keys as transport uses them."""
-
-    @property
-    def party(self) -> str:
-        """The party whose keys these are."""
-
-    def sign(self, data: bytes) -> bytes:
-        """Sign with the party's Ed25519 key (64 bytes)."""
-
-    def verify(self, party: str, data: bytes, signature: bytes) -> None:
-        """Raise `PeerForeign` unless `party` signed `data`."""
-
-    def pair_key(self, party: str, run: str) -> bytes:
-        """Return the secret that only this party and `party` share in `run` (32 bytes, the same at both ends)."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One link of the chain of (party, run); the peer's claim stands beside it, guarded by its own signature."""
-
-    party: str  # whose chain
-    index: int  # 0, 1, ...
-    previous: str  # hash of the entry before, or of the chain's name
-    at: str  # UTC, ISO 8601
-    direction: str  # OUT or IN
-    statement: Statement
-    claim: Claim | None = None  # the other end's, about its own entry
-
-    @property
-    def peer(self) -> str:
-        """The other end."""
-        return self.statement.key.receiver if self.direction == OUT else self.statement.key.sender
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 over everything but the claim; binds all earlier entries."""
-        return digest(self._chained())
-
-    def to_document(self) -> dict[str, Any]:
-        """Return JSON for a store, a report or the other end."""
-        return {**self._chained(), "claim": None if self.claim is None else vars(self.claim) | {}}
-
-    @classmethod
-    def from_document(cls, document: dict[str, Any]) -> Entry:
-        """Rebuild an entry; nothing in it is believed before `verify_chain`."""
-        rest = dict(document)
-        claim = rest.pop("claim")
-        statement = Statement.from_document(rest.pop("statement"))
-        return cls(**rest, statement=statement, claim=None if claim is None else Claim.from_dict(claim))
-
-    def _chained(self) -> dict[str, Any]:
-        names = ("party", "index", "previous", "at", "direction")
-        return {**{name: getattr(self, name) for name in names}, "statement": self.statement.document()}
-
-
-@dataclass(frozen=True)
-class Head(Document):
-    """How far a chain goes."""
-
-    title: ClassVar[str] = "ledger head"
-    party: str  # whose chain
-    run: str
-    length: int
-    hash: str  # of the last entry
-
-
-@dataclass(frozen=True)
-class SignedHead:
-    """A party's signature under a head: another party's, or its own when it tells it."""
-
-    head: Head
-    signer: str
-    signature: str  # hex
-
-
-class LedgerStore(Protocol):
-    """Keeps the chains of one party; `MemoryLedgerStore` here, SQL in the node."""
-
-    def append(self, key: MessageKey, direction: str, make: Callable[[Entry | None], Entry]) -> Entry:
-        """Return the entry of (key, direction); if there is none, store `make(last entry of key.run)` and return it.
-
-        One writer at a time across processes: reading the last entry and storing the next is one transaction.
-        """
-
-    def attach(self, key: MessageKey, direction: str, claim: Claim) -> None:
-        """Keep the peer's claim beside the entry of (key, direction)."""
-
-    def entries(self, run: str) -> Sequence[Entry]:
-        """Return the chain of a run in order."""
-
-    def keep_head(self, signed: SignedHead) -> None:
-        """Keep a peer's signature under this party's head, and this party's under a peer's."""
-
-    def heads(self, run: str) -> Sequence[SignedHead]:
-        """Return the signed heads of a run."""
-
-
-class MemoryLedgerStore:
-    """For simulations and tests: one party's chains in memory, safe for threads."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._lock = Lock()
-        self._chains: dict[str, list[Entry]] = {}
-        self._heads: dict[str, list[SignedHead]] = {}
-
-    def append(self, key: MessageKey, direction: str, make: Callable[[Entry | None], Entry]) -> Entry:
-        """See `LedgerStore`."""
-        with self._lock:
-            chain = self._chains.setdefault(key.run, [])
-            position = _position(chain, key, direction)
-            if position is None:
-                chain.append(make(chain[-1] if chain else None))
-            return chain[-1 if position is None else position]
-
-    def attach(self, key: MessageKey, direction: str, claim: Claim) -> None:
-        """See `LedgerStore`."""
-        with self._lock:
-            chain = self._chains[key.run]
-            position = _position(chain, key, direction)
-            assert position is not None
-            chain[position] = replace(chain[position], claim=claim)
-
-    def entries(self, run: str) -> Sequence[Entry]:
-        """See `LedgerStore`."""
-        with self._lock:
-            return tuple(self._chains.get(run, ()))
-
-    def keep_head(self, signed: SignedHead) -> None:
-        """See `LedgerStore`."""
-        with self._lock:
-            self._heads.setdefault(signed.head.run, []).append(signed)
-
-    def heads(self, run: str) -> Sequence[SignedHead]:
-        """See `LedgerStore`."""
-        with self._lock:
-            return tuple(self._heads.get(run, ()))
 
 
 class Ledger:
@@ -280,57 +139,12 @@ class Ledger:
                 verify_head(entries, signed.head)
 
 
-def verify_chain(entries: Sequence[Entry], party: str, run: str) -> None:
-    """Raise `CryptoError` at the first entry that does not follow from the one before it."""
-    previous = chain_start(party, run)
-    for index, entry in enumerate(entries):
-        same = (entry.party, entry.statement.key.run, entry.index, entry.previous) == (party, run, index, previous)
-        ends = entry.statement.key.sender if entry.direction == OUT else entry.statement.key.receiver
-        if not same or ends != party or entry.direction not in (OUT, IN):
-            raise CryptoError(
-                f"the ledger of {party} is broken at entry {index}",
-                expected=f"the successor of {previous[:16]}",
-                found=f"{entry.previous[:16]}, index {entry.index}",
-                where=f"run {run}",
-                remedy="compare with the other end's ledger: accord audit verify",
-            )
-        previous = entry.hash
-
-
-def verify_head(entries: Sequence[Entry], head: Head) -> None:
-    """Raise `CryptoError` unless the chain contains the signed head."""
-    known = head_of(entries[: head.length], head.party, head.run)
-    if known != head:
-        raise CryptoError(
-            f"the ledger of {head.party} does not reach its signed head",
-            expected=f"{head.length} entries ending in {head.hash[:16]}",
-            found=f"{known.length} entries ending in {known.hash[:16]}",
-            where=f"run {head.run}",
-            remedy="entries were removed or changed after the run: restore the node's database",
-        )
-
-
-def head_of(entries: Sequence[Entry], party: str, run: str) -> Head:
-    """Return the head of a chain; an empty chain ends in its start."""
-    return Head(party, run, len(entries), entries[-1].hash if entries else chain_start(party, run))
-
-
-def chain_start(party: str, run: str) -> str:
-    """Return what the first entry's `previous` is: the chain's name."""
-    return digest(["accord ledger", party, run])
-
-
 def _claimed(party: str, index: int, entry_hash: str, statement: Statement) -> bytes:
     return canonical_bytes(["accord ledger claim", party, index, entry_hash, statement.document()])
 
 
 def _headed(head: Head) -> bytes:
     return canonical_bytes(["accord ledger head", head.party, head.run, head.length, head.hash])
-
-
-def _position(chain: Sequence[Entry], key: MessageKey, direction: str) -> int | None:
-    fits = (i for i, entry in enumerate(chain) if entry.direction == direction and entry.statement.key == key)
-    return next(fits, None)
 
 
 def _unhex(text: str) -> bytes:

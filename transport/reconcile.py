@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from base.errors import AccordError
+from transport.chain import IN, OUT, Entry
 from transport.door import Guard
-from transport.ledger import IN, OUT, Entry
 from transport.message import MessageKey
 
 

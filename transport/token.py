@@ -15,8 +15,8 @@ from threading import Lock
 from typing import ClassVar, Protocol
 
 from base.errors import PeerForeign
-from transport.ledger import Signer
 from transport.message import MessageKey
+from transport.signer import Signer
 from transport.wire import Document
 
 HEADER = "accord-token"

@@ -10,7 +10,7 @@ from base.errors import PeerForeign
 from party_node.database import Approval, Database, LedgerEntry, Nonce, Table
 from party_node.ledger_store import SqlLedgerStore
 from party_node.nonces import SqlNonceCache
-from transport.ledger import OUT, Entry, Head, SignedHead, chain_start, verify_chain
+from transport.chain import OUT, Entry, Head, SignedHead, chain_start, verify_chain
 from transport.message import MessageKey
 from transport.wire import Claim, Statement
 

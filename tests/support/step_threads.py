@@ -16,7 +16,8 @@ from runtime.randomness import Randomness
 from runtime.spill import Spill
 from transport.channel import Channel
 from transport.door import Door, PlanGuard
-from transport.ledger import Ledger, MemoryLedgerStore
+from transport.ledger import Ledger
+from transport.ledger_store import MemoryLedgerStore
 from transport.memory import MemoryExchange, MemoryInbox
 
 

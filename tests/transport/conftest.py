@@ -23,7 +23,8 @@ from transport.channel import Channel
 from transport.door import Door, PlanGuard
 from transport.flight import FlightCarrier, FlightReceiver, shielded
 from transport.inbox import DirectoryInbox
-from transport.ledger import Ledger, MemoryLedgerStore
+from transport.ledger import Ledger
+from transport.ledger_store import MemoryLedgerStore
 from transport.memory import MemoryExchange, MemoryInbox
 from transport.message import Message, Protection, WireSchema
 from transport.tls import Address, Identity

@@ -4,8 +4,8 @@ import pytest
 
 from base.errors import ConsentError, MessageRefused, PeerForeign, SpecMismatch
 from transport.body import encode
+from transport.chain import OUT
 from transport.door import Door, PlanGuard, admit_by_table
-from transport.ledger import OUT
 from transport.memory import MemoryInbox
 from transport.message import MessageKey
 from transport.wire import SLICE_BYTES, Header, Marker, Statement, count_slices

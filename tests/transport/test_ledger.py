@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from base.errors import CryptoError, MessageRefused, PeerForeign
-from transport.ledger import IN, OUT, Entry, Head, Ledger, MemoryLedgerStore, chain_start, verify_chain, verify_head
+from transport.chain import IN, OUT, Entry, Head, chain_start, verify_chain, verify_head
+from transport.ledger import Ledger
+from transport.ledger_store import MemoryLedgerStore
 from transport.message import MessageKey
 from transport.wire import Statement
 

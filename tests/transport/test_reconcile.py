@@ -3,7 +3,9 @@ from dataclasses import replace
 import pytest
 
 from base.errors import AccordError
-from transport.ledger import IN, OUT, Ledger, MemoryLedgerStore
+from transport.chain import IN, OUT
+from transport.ledger import Ledger
+from transport.ledger_store import MemoryLedgerStore
 from transport.reconcile import Kind, reconcile
 
 
