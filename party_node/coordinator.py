@@ -16,6 +16,7 @@ import structlog
 from sqlalchemy import select
 
 from base.errors import AccordError, DeadlinePassed, PeerError, SpecError, from_wire
+from party_node.approvals import Approvals
 from party_node.attempts import ENDED, FAILED, RUNNING, SUCCEEDED
 from party_node.database import Database, Job, Run
 from party_node.peers import Peers
@@ -31,15 +32,15 @@ log = structlog.get_logger()
 class Coordinator:
     """Asks this node and its peers alike."""
 
-    def __init__(self, party: str, database: Database, runs: Runs, peers: Peers) -> None:
+    def __init__(self, party: str, database: Database, approvals: Approvals, runs: Runs, peers: Peers) -> None:
         """Ask through `peers`, which also reaches this node itself."""
-        self._party, self._database, self._runs, self._peers = party, database, runs, peers
+        self._party, self._database, self._approvals, self._runs, self._peers = party, database, approvals, runs, peers
 
     # --- runs
 
     def open_run(self, run_key: str, text: str, file: str, seed: int | None) -> Run:
         """Open a run at all parties of a pipeline, or at none; raises the first party's reason."""
-        pipeline, _, template = self._runs.template(text, file)
+        pipeline, _, template = self._approvals.template(text, file)
         spec = pipeline.spec
         if spec.initiator != self._party:
             raise SpecError(

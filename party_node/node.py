@@ -23,7 +23,9 @@ from base.errors import AccordError, EnvironmentMissing, PeerError
 from base.files import write_whole
 from party_node import policy
 from party_node.accords import Accords
+from party_node.approvals import Approvals
 from party_node.attempts import Attempts
+from party_node.closing import Closing
 from party_node.coordinator import Coordinator
 from party_node.database import Database
 from party_node.identity import self_test
@@ -32,6 +34,7 @@ from party_node.launch import PID_FILE
 from party_node.ledger_store import SqlLedgerStore
 from party_node.logs import configure
 from party_node.nonces import SqlNonceCache
+from party_node.opening import Opening
 from party_node.peers import Peers, identity
 from party_node.reports import Reports
 from party_node.runs import Runs
@@ -61,11 +64,14 @@ class Node:
         ledger, inbox = Ledger(accords, entries), DirectoryInbox(home.path("inbox"))
         inbox.sweep()
         self._worker = Supervisor(home.root, home.party)
-        self._runs = Runs(home, self._database, accords, ledger)
+        self._approvals = Approvals(home, self._database, accords)
+        self._runs = Runs(home, self._database, accords, self._approvals)
+        self._opening = Opening(home, self._database, accords, self._approvals, self._runs)
+        self._closing = Closing(home.party, self._runs, ledger)
         self._attempts = Attempts(home, self._database, self._runs, entries, inbox, self._worker)
         self._peers = Peers(home, accords, self._local)
         self._reports = Reports(home, self._database, self._runs, ledger, entries)
-        coordinator = Coordinator(home.party, self._database, self._runs, self._peers)
+        coordinator = Coordinator(home.party, self._database, self._approvals, self._runs, self._peers)
         self._jobs = Jobs(home, self._database, self._runs, self._attempts, coordinator)
         self._handlers = self._methods()
         door = Door(policy.MessageGuard(home.party, self._attempts.task), ledger, inbox)
@@ -95,14 +101,15 @@ class Node:
 
     def _methods(self) -> Mapping[str, Handler]:
         """Return the handler of every method of the policy."""
-        runs, attempts, jobs, reports = self._runs, self._attempts, self._jobs, self._reports
+        opening, closing = self._opening, self._closing
+        attempts, jobs, reports = self._attempts, self._jobs, self._reports
         return {
             "hello": lambda who, body: self._hello(),
             "submit": jobs.submit,
             "status": jobs.status,
             "cancel": jobs.cancel,
             "approve": lambda who, body: {
-                "template": runs.approve(str(body["pipeline"]), str(body["file"]), who.name),
+                "template": self._approvals.approve(str(body["pipeline"]), str(body["file"]), who.name),
                 "approver": who.name,
             },
             "report": lambda who, body: reports.report(str(body["run"])),
@@ -110,23 +117,23 @@ class Node:
             "audit": lambda who, body: reports.audit(str(body["run"]), self._peers.ask),
             "node": lambda who, body: self._status(),
             "peer.hello": lambda who, body: self._hello(),
-            "peer.prepare": lambda who, body: runs.prepare(who.name, body),
-            "peer.accept": lambda who, body: runs.accept(who.name, body),
-            "peer.open": lambda who, body: runs.open(who.name, body),
-            "peer.abandon": lambda who, body: runs.abandon(who.name, body),
+            "peer.prepare": lambda who, body: opening.prepare(who.name, body),
+            "peer.accept": lambda who, body: opening.accept(who.name, body),
+            "peer.open": lambda who, body: opening.open(who.name, body),
+            "peer.abandon": lambda who, body: opening.abandon(who.name, body),
             "peer.reserve": lambda who, body: attempts.reserve(who.name, body),
             "peer.start": lambda who, body: attempts.start(who.name, body),
             "peer.watch": lambda who, body: attempts.watch(who.name, body),
             "peer.stop": lambda who, body: attempts.stop(who.name, body),
-            "peer.head": lambda who, body: runs.head(who.name, body),
-            "peer.countersign": lambda who, body: runs.countersign(who.name, body),
+            "peer.head": lambda who, body: closing.head(who.name, body),
+            "peer.countersign": lambda who, body: closing.countersign(who.name, body),
             "peer.close": self._close_run,
             "peer.ledger": lambda who, body: reports.ledger_for(who.name, str(body["run"])),
         }
 
     def _close_run(self, who: policy.Caller, body: dict[str, Any]) -> dict[str, Any]:
         """Close the run, and let the worker finish its MLflow run."""
-        answer = self._runs.close(who.name, body)
+        answer = self._closing.close(who.name, body)
         report = self._reports.report(str(body["run"]))
         documents = {name: report[name] for name in ("messages", "ledger", "steps")}
         self._worker.post({"do": "close", "run": report["run"], "pipeline": report["pipeline"], "documents": documents})

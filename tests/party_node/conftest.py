@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 from ports import free_ports
+from run_parties import FILE, PARTIES, SMALL, RunParty, run_party
 
 from demo.consortium import Consortium
 
-PARTIES = ("north_bank", "south_bank", "bureau")
-FILE = "conf/pipelines/small.yaml"
-SMALL = Path(__file__).with_name("small.yaml").read_text(encoding="utf-8")
 COMMON, OWN = 105, 10
 
 
@@ -46,6 +44,15 @@ def organisations(laid_out: Consortium, tmp_path: Path) -> Consortium:
     root = tmp_path / "copy"
     shutil.copytree(laid_out.root, root, ignore=shutil.ignore_patterns("mlflow.db", "node.db*", "store", "inbox"))
     return Consortium(root, parties=PARTIES, ports=laid_out._ports)
+
+
+@pytest.fixture
+def parties(organisations: Consortium) -> dict[str, RunParty]:
+    """The three parties by name; all have approved `SMALL`."""
+    found = {party: run_party(organisations, party) for party in PARTIES}
+    for at in found.values():
+        at.approvals.approve(SMALL, FILE, "somebody")
+    return found
 
 
 @pytest.fixture(scope="module")

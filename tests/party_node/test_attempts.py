@@ -44,7 +44,7 @@ class OpenRuns(Runs):
     """Runs whose accord stands (its checks have tests of their own)."""
 
     def require_open(self, run, peer):
-        return self._mine(run, peer, ("open",))
+        return self.mine(run, peer, ("open",))
 
     def require_unchanged(self, run, step):
         if (run, step) in self.changed:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from base.errors import CryptoError, EnvironmentMissing
 from crypto.node_keys import NodeKeys
-from party_node.runs import _RUN
+from party_node.opening import NAME
 from runtime.keys import PartyKeys, run_secrets
 
 NODE = NodeKeys.generate()
@@ -149,7 +149,7 @@ def test_a_name_leads_nowhere_else(keys, tmp_path, name):
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,63}", fullmatch=True)
-RUNS = st.from_regex(_RUN, fullmatch=True).filter(str.isascii)
+RUNS = st.from_regex(NAME, fullmatch=True).filter(str.isascii)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
