@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from base.canonical import digest
-from base.errors import SpecError
-from base.yaml_lines import line_of, parse
+from base.yaml_lines import parse
+from features.spec_errors import misnamed, refusal, unreadable
 
 NULLS = ("", "null", "nan", "n/a")  # compared without case, after NFKC and strip
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
@@ -39,6 +40,10 @@ _BELONGS: dict[str, tuple[IdType, ...]] = {
 
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def _wrong(self, key: str, expected: str) -> PydanticCustomError:
+        """Return what to raise for a key that does not fit the others: pydantic says the mapping, this says the key."""
+        return PydanticCustomError("does_not_fit", "{expected}", {"key": key, "expected": expected})
 
 
 class IdRule(_Strict):
@@ -66,17 +71,17 @@ class IdRule(_Strict):
     def _consistent(self) -> Self:
         for name, types in _BELONGS.items():
             if self.type not in types and getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name} belongs to {', '.join(types)}")
+                raise self._wrong(name, f"{name} belongs to {', '.join(types)}")
         for name in ("region", "kind", "algorithm"):
             if self.type in _BELONGS[name] and not getattr(self, name):
-                raise ValueError(f"{self.type} needs {name}")
+                raise self._wrong(name, f"{self.type} needs {name}")
         if self.type == "email" and self.case == "upper":
-            raise ValueError("case of an email is keep or lower")
+            raise self._wrong("case", "case of an email is keep or lower")
         if self.type == "phone":
             from phonenumbers import SUPPORTED_REGIONS  # tables of a whole planet: only who has phone numbers pays
 
             if self.region not in SUPPORTED_REGIONS:
-                raise ValueError("region must be one that has telephone numbers")
+                raise self._wrong("region", "region must be one that has telephone numbers")
         return self
 
 
@@ -97,22 +102,27 @@ class Column(_Strict):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         textual = self.type in ("id", "category", "text")
-        wrong = {
-            "rule belongs to id, category and text": self.rule is not None and not textual,
-            "an id needs a rule": self.type == "id" and self.rule is None,
-            "bounds belong to real and integer": self.bounds is not None and self.type not in ("real", "integer"),
-            "bounds go from low to high": self.bounds is not None and self.bounds[0] > self.bounds[1],
-            "values belong to category": self.values is not None and self.type != "category",
-            "on_invalid: null needs on_null: keep": self.on_invalid == "null" and self.on_null != "keep",
-            "max_null needs on_null: keep": self.max_null > 0 and self.on_null != "keep",
-            "an id is never null": self.type == "id" and self.on_null == "keep",
-            "rank needs real or integer": self.encoder == "rank" and self.type not in ("real", "integer"),
-            "one_hot needs category": self.encoder == "one_hot" and self.type != "category",
-            "shares needs flag": self.encoder == "shares" and self.type != "flag",
-        }
-        for rule, broken in wrong.items():
+        number = self.type in ("real", "integer")
+        wrong = (
+            ("rule", "rule belongs to id, category and text", self.rule is not None and not textual),
+            ("rule", "an id needs a rule", self.type == "id" and self.rule is None),
+            ("bounds", "bounds belong to real and integer", self.bounds is not None and not number),
+            ("bounds", "bounds go from low to high", self.bounds is not None and self.bounds[0] > self.bounds[1]),
+            ("values", "values belong to category", self.values is not None and self.type != "category"),
+            (
+                "on_invalid",
+                "on_invalid: null needs on_null: keep",
+                self.on_invalid == "null" and self.on_null != "keep",
+            ),
+            ("max_null", "max_null needs on_null: keep", self.max_null > 0 and self.on_null != "keep"),
+            ("on_null", "an id is never null", self.type == "id" and self.on_null == "keep"),
+            ("encoder", "rank needs real or integer", self.encoder == "rank" and not number),
+            ("encoder", "one_hot needs category", self.encoder == "one_hot" and self.type != "category"),
+            ("encoder", "shares needs flag", self.encoder == "shares" and self.type != "flag"),
+        )
+        for key, rule, broken in wrong:
             if broken:
-                raise ValueError(rule)
+                raise self._wrong(key, rule)
         return self
 
     @property
@@ -134,7 +144,7 @@ class FeatureSpec(_Strict):
     @model_validator(mode="after")
     def _key_exists(self) -> Self:
         if not self.key or not set(self.key) <= set(self.columns):
-            raise ValueError("key must name columns of the spec")
+            raise self._wrong("key", "key must name columns of the spec")
         return self
 
     @property
@@ -147,28 +157,25 @@ class FeatureSpec(_Strict):
         return tuple(name for name, column in self.columns.items() if column.encoder == encoder)
 
 
+_KEYS: Mapping[int, type[_Strict]] = {1: FeatureSpec, 3: Column, 4: IdRule}  # by depth: columns.NAME.rule.KEY is 4 deep
+
+
 def load(path: Path) -> FeatureSpec:
-    """Read one spec; `SpecError` names file, line, key, expected and found."""
-    document, lines = parse(path.read_text(encoding="utf-8"), path.name, aliases=True)
+    """Read one spec, named as its file; `SpecError` says file, line, key, expected, found and a remedy."""
     try:
-        return FeatureSpec.model_validate(document)
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from None
+    document, lines = parse(text, str(path), aliases=True)
+    try:
+        spec = FeatureSpec.model_validate(document)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        first = found[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise SpecError(
-            "a feature spec is wrong",
-            where=f"{path.name}:{line_of(lines, first['loc'])}, key {key or '(whole file)'}",
-            expected=first["msg"],
-            found=f"{type(first['input']).__name__}, {len(found)} error(s) in the file",
-            remedy="correct the key; features/spec.py lists what each key may hold",
-        ) from None
+        raise refusal(error, path, lines, {depth: list(model.model_fields) for depth, model in _KEYS.items()}) from None
+    if spec.name != path.stem:
+        raise misnamed(path, lines, spec.name)
+    return spec
 
 
 def load_all(folder: Path) -> Mapping[str, FeatureSpec]:
-    """Read every spec of a folder, by name; the file's name is the spec's name."""
-    specs = {path.stem: load(path) for path in sorted(folder.glob("*.yaml"))}
-    for stem, spec in specs.items():
-        if stem != spec.name:
-            raise SpecError("a spec is not named as its file", where=f"{stem}.yaml", expected=stem, found=spec.name)
-    return specs
+    """Read every spec of a folder, by name."""
+    return {path.stem: load(path) for path in sorted(folder.glob("*.yaml"))}
