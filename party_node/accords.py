@@ -27,13 +27,17 @@ class Accords:
 
     def get(self, name: str) -> SignedAccord:
         """Return an accord that every party signed and that is in force today; `ConsentError` says what is missing."""
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
-            raise ConsentError("not the name of an accord", found=name[:64])
-        accord = read_accord(self._path(name))
+        accord = self.copy(name)
         accord.verify(datetime.now(UTC).date())
         if self._home.party not in accord.terms.parties:
             raise ConsentError("this party is not in the accord", found=name, party=self._home.party)
         return accord
+
+    def copy(self, name: str) -> SignedAccord:
+        """Return this party's copy as it is, in force or not; `ConsentError` when there is none."""
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
+            raise ConsentError("not the name of an accord", found=name[:64])
+        return read_accord(self._path(name))
 
     def keys(self) -> PartyKeys:
         """Return the node's keys with the peers of every accord that all have signed, in force or not.

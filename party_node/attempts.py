@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -185,6 +186,22 @@ class Attempts:
                 {"job": job, "state": RUNNING if live.started else RESERVED, "progress": live.progress}
                 for job, live in self._live.items()
             ]
+
+    @contextmanager
+    def at_rest(self, accord: str) -> Iterator[None]:
+        """Let no attempt begin meanwhile; `StateError` when one of a run of `accord` goes on."""
+        with self._lock:
+            self._lapse()
+            if busy := [job for job, live in self._live.items() if self._runs.get(live.task.run).accord == accord]:
+                raise StateError(
+                    "a run of the accord goes on",
+                    expected="no step of it at this party",
+                    found=", ".join(busy),
+                    where=f"accord {accord}",
+                    remedy="wait until the step has ended, or cancel it",
+                    party=self._home.party,
+                )
+            yield
 
     def stop_all(self, error: AccordError) -> None:
         """End everything: the node stops."""

@@ -28,6 +28,7 @@ from party_node.attempts import Attempts
 from party_node.closing import Closing
 from party_node.coordinator import Coordinator
 from party_node.database import Database
+from party_node.erasure import Erasure
 from party_node.identity import self_test
 from party_node.jobs import Jobs
 from party_node.launch import PID_FILE
@@ -70,6 +71,7 @@ class Node:
         self._closing = Closing(home.party, self._runs, ledger)
         self._attempts = Attempts(home, self._database, self._runs, entries, inbox, self._worker)
         self._peers = Peers(home, accords, self._local)
+        self._erasure = Erasure(home, accords, self._attempts)
         self._reports = Reports(home, self._database, self._runs, ledger, entries)
         coordinator = Coordinator(home.party, self._database, self._approvals, self._runs, self._peers)
         self._jobs = Jobs(home, self._database, self._runs, self._attempts, coordinator)
@@ -115,6 +117,7 @@ class Node:
             "report": lambda who, body: reports.report(str(body["run"])),
             "ledger": lambda who, body: reports.ledger(str(body["run"])),
             "audit": lambda who, body: reports.audit(str(body["run"]), self._peers.ask),
+            "erase": self._erasure.erase,
             "node": lambda who, body: self._status(),
             "peer.hello": lambda who, body: self._hello(),
             "peer.prepare": lambda who, body: opening.prepare(who.name, body),

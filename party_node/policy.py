@@ -39,6 +39,7 @@ METHODS: Mapping[str, Rule] = {
     "ledger": Rule(READERS),
     "audit": Rule(READERS),
     "node": Rule(frozenset({"operator"})),
+    "erase": Rule(frozenset({"operator"})),
     # for peers, each with a token
     "peer.hello": Rule(peers=True),
     "peer.prepare": Rule(peers=True),

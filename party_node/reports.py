@@ -51,6 +51,7 @@ class Reports:
             "model": next(
                 (m for s in steps.values() if (m := self._document(s["outputs"], "manifest").get("model"))), None
             ),
+            "alignments": self._alignments(row, steps),
             "messages": self._entries.summary(run),
             "ledger": {
                 "head": vars(self._ledger.head(run)),
@@ -107,6 +108,12 @@ class Reports:
         found = {attempt.step: attempt for attempt in rows}
         order = [step for step in self._runs.spec(row).steps if step in found]
         return {step: self._step(found[step]) for step in order}
+
+    def _alignments(self, row: Run, steps: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Return the join report of every alignment that has succeeded: counts of this party's own ids."""
+        aligning = (name for name, step in self._runs.spec(row).steps.items() if step.component.startswith("align_"))
+        found = {name: self._document(steps[name]["outputs"], "report") for name in aligning if name in steps}
+        return {name: report for name, report in found.items() if report}
 
     def _step(self, row: Attempt) -> dict[str, Any]:
         traffic = self._entries.traffic(row.run, row.step, row.attempt)

@@ -82,8 +82,12 @@ class SignedAccord(Strict):
         name = f"accord {self.terms.accord}"
         for party, terms in self.terms.parties.items():
             if party not in self.signatures:
-                remedy = f"accord sign {self.terms.accord} --party {party}"
-                raise ConsentError(f"{party} has not signed", where=name, remedy=remedy)
+                remedy = (
+                    f"accord sign DOCUMENT.json --party {party}, with the document that goes round; when all have"
+                    " signed, every other party renews its copy by the same command with its own name"
+                )
+                what = f"this copy of the accord lacks the signature of {party}"
+                raise ConsentError(what, where=f"{name}, version {self.terms.version}", remedy=remedy)
             terms.keys.verify(party, self.message(), bytes.fromhex(self.signatures[party]))
         if not self.terms.valid_from <= today.isoformat() <= self.terms.valid_until:
             span = f"{self.terms.valid_from} to {self.terms.valid_until}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from base.errors import CryptoError, PeerForeign
-from base.files import drafts, write_once, write_whole
+from base.files import drafts, refused, sync_folder, write_once, write_whole
 from crypto.node_keys import NodeKeys, NodePublicKeys
 
 SECRET_BYTES = 32
@@ -78,10 +78,25 @@ class PartyKeys:
             file.unlink(missing_ok=True)
 
     def forget_peer(self, peer: str) -> None:
-        """Remove all that was put under `peer/PEER/...`, whatever the names, and what killed writers left of it."""
-        folder = self._sealed(f"peer/{peer}/all").parent
-        if folder.exists():
-            shutil.rmtree(folder)
+        """Remove all that was put under `peer/PEER/...`, whatever the names, and what killed writers left of it.
+
+        It is gone from the disk when this returns; `EnvironmentMissing` when the machine refuses.
+        """
+        folder = self._of_peer(peer)
+        try:
+            if folder.exists():
+                shutil.rmtree(folder)
+                sync_folder(folder.parent)
+        except OSError as error:
+            raise refused(error, folder) from error
+
+    def kept_for(self, peer: str) -> list[Path]:
+        """Return the files that `forget_peer` would remove; what is in them and for whom, their names do not say."""
+        return sorted(path for path in self._of_peer(peer).rglob("*") if path.is_file())
+
+    def kept_peers(self) -> list[str]:
+        """Return for whom something was put under `peer/PEER/...`, also for parties that have left the accord."""
+        return sorted(path.name for path in (self._folder / ".peers").glob("*"))
 
     def _sealed(self, name: str) -> Path:
         """Return the file of a sealed secret: apart from names of `keep`, a run's and a peer's in its own."""
@@ -92,8 +107,11 @@ class PartyKeys:
             case ["run", run, rest]:
                 return run_secrets(self._folder, run) / _checked(rest)
             case ["peer", peer, rest]:
-                return self._folder / ".peers" / _checked(peer) / _checked(rest)
+                return self._of_peer(peer) / _checked(rest)
         raise CryptoError("not a name of a secret", expected="a name, run/RUN/name or peer/PEER/name")
+
+    def _of_peer(self, peer: str) -> Path:
+        return self._folder / ".peers" / _checked(peer)
 
     def _peer(self, party: str) -> NodePublicKeys:
         if party not in self._peers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,12 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pipelines.load import Pipeline
     from runtime.party import Home
 
 HOMES = Path("var/demo/parties")
+PIPELINES = Path("conf/pipelines")
+ANY_WIDTH = 100_000  # columns of a file or a pipe: it has no edge, and what is cut there is lost
 PartyOption = Annotated[
     str | None, typer.Option("--party", help="The organisation: its node directory is HOMES/PARTY.")
 ]
@@ -25,20 +29,33 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 
 def find_home(party: str | None, home: Path | None, homes: Path) -> Home:
-    """Return the node directory that the options name."""
-    from base.errors import SpecError
+    """Return the node directory that the options name; a wrong usage of the command when none does."""
     from runtime.party import Home
 
     if home is None and party is None:
-        raise SpecError("which node?", expected="--party NAME or --home DIRECTORY", where="command line")
+        raise typer.BadParameter("which node? Add --party NAME or --home DIRECTORY", param_hint="--party")
     return Home(home if home is not None else homes / str(party))
+
+
+def load_pipeline(path: Path) -> Pipeline:
+    """Read and check a pipeline's file; the error of a mere name shows the path that may be meant."""
+    from base.errors import SpecError
+    from pipelines.load import load
+
+    try:
+        return load(path)
+    except SpecError as error:
+        meant = PIPELINES / f"{path.stem}.yaml"
+        if not path.exists() and meant.exists():
+            error.remedy = f"name the file: {meant}"
+        raise
 
 
 def console() -> Console:
     """Return where people read; markup in what others wrote is not interpreted."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else ANY_WIDTH)
 
 
 def show(document: Any) -> None:

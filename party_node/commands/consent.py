@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from party_node.commands.common import HOMES, HomeOption, HomesOption, PartyOption, console, find_home
+from party_node.commands.common import HOMES, HomeOption, HomesOption, PartyOption, console, find_home, load_pipeline
 
 if TYPE_CHECKING:
     from pipelines.accord import SignedAccord
@@ -36,10 +36,11 @@ def sign(
     write_accord(path, accord)
     signing.install(accord, at)
     missing = sorted(set(accord.terms.parties) - set(accord.signatures))
-    state = (
-        f"still to sign: {', '.join(missing)}" if missing else "all have signed; each keeps a copy: accord sign again"
-    )
-    console().print(f"{path}: signed by {at.party}; {state}", markup=False)
+    state = f"still to sign: {', '.join(missing)}" if missing else "all have signed; whose copy is older renews it"
+    out = console()
+    out.print(f"{path}: signed by {at.party}; {state}", markup=False, soft_wrap=True)
+    for name in missing or sorted(set(accord.terms.parties) - {at.party}):
+        out.print(f"  accord sign {path} --party {name}", markup=False, soft_wrap=True)
 
 
 def approve(
@@ -50,10 +51,9 @@ def approve(
 ) -> None:
     """Approve a pipeline as it stands, as a party's approver; a changed file asks again."""
     from party_node import launch
-    from pipelines.load import load
 
     at = find_home(party, home, homes)
-    text = load(pipeline).text
+    text = load_pipeline(pipeline).text
     with launch.client(at, "approver") as node:
         answer = node.call("approve", {"pipeline": text, "file": str(pipeline)})
     console().print(f"{answer['approver']} approved {pipeline}: template {answer['template'][:16]}", markup=False)

@@ -7,60 +7,76 @@ from typing import Annotated
 
 import typer
 
-from party_node.commands.common import HOMES, HomesOption, JsonOption, console, show
+from party_node.commands.common import HOMES, PIPELINES, HomesOption, JsonOption, console, load_pipeline, show
 
 
 def check(
     pipelines: Annotated[list[Path] | None, typer.Argument(help="Pipelines; default conf/pipelines/*.yaml.")] = None,
     homes: HomesOption = HOMES,
 ) -> None:
-    """Check pipelines to the last parameter, and against the signed accord where the initiator's copy lies here."""
+    """Check pipelines to the last parameter, and against accord and feature specs where the initiator's lie here."""
+    from features.spec import load_all
     from pipelines.accord import read_accord
-    from pipelines.load import load
+    from runtime.party import Home
 
-    for path in pipelines or sorted(Path("conf/pipelines").glob("*.yaml")):
-        loaded = load(path)
+    for path in pipelines or sorted(PIPELINES.glob("*.yaml")):
+        loaded = load_pipeline(path)
         spec = loaded.spec
         copy = homes / spec.initiator / "accords" / f"{spec.accord}.json"
         if copy.exists():
-            read_accord(copy).admit(spec, loaded.at)
+            read_accord(copy).admit(spec, loaded.at, load_all(Home(homes / spec.initiator).specs_directory))
         note = "" if copy.exists() else f"; not checked against accord {spec.accord}: {copy} is not here"
         console().print(f"{path}: {len(spec.steps)} steps, {len(spec.parties)} parties, good{note}", markup=False)
 
 
 def messages(
     what: Annotated[
-        str | None, typer.Argument(help="A component or a pipeline's YAML; default: every component.")
+        str | None,
+        typer.Argument(
+            help="A component's name, or the path of a pipeline's YAML; default: every component. A name alone is"
+            " always a component, also where a pipeline has the same name."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print what crosses a border, how it is protected and what it reveals."""
     from rich.table import Table
 
-    from base.errors import SpecError
     from components.registry import catalogue
-    from pipelines.load import load
 
     known = catalogue()
-    names = list(known)
-    if what is not None and what.endswith((".yaml", ".yml")):
-        names = list(dict.fromkeys(step.component for step in load(what).spec.steps.values()))
-    elif what is not None:
-        if what not in known:
-            raise SpecError("unknown component", expected=", ".join(known), found=what)
-        names = [what]
+    names = _named(what, list(known))
     if as_json:
         show({name: known[name]["messages"] for name in names})
         return
     out = console()
     for name in names:
-        table = Table(
-            "message", "from", "to", "protection", "what the receiver learns", title=name, title_justify="left"
-        )
+        table = Table(title=name, title_justify="left")
+        for column in ("message", "from", "to", "protection"):
+            table.add_column(column, no_wrap=True)  # a narrow terminal breaks the words of the last, and cuts no name
+        table.add_column("what the receiver learns", overflow="fold")
         for m in known[name]["messages"]:
             table.add_row(m["name"], m["from"], m["to"], m["protection"], m["reveals"])
         out.print(table if known[name]["messages"] else f"{name}: nothing leaves the party")
         out.print(known[name]["adversary"] + "\n", markup=False, style="dim")
+    if what in known and (PIPELINES / f"{what}.yaml").exists():
+        same = f"{what} is a component and a pipeline; this is the component. The pipeline's messages:"
+        out.print(f"{same} accord messages {PIPELINES / what}.yaml", markup=False, soft_wrap=True)
+
+
+def _named(what: str | None, known: list[str]) -> list[str]:
+    """Return the components that are asked for; `SpecError` for a name that none has."""
+    from base.errors import SpecError
+
+    if what is None:
+        return known
+    if what.endswith((".yaml", ".yml")):
+        return list(dict.fromkeys(step.component for step in load_pipeline(Path(what)).spec.steps.values()))
+    if what not in known:
+        meant = PIPELINES / f"{what}.yaml"
+        remedy = f"it is a pipeline: accord messages {meant}" if meant.exists() else None
+        raise SpecError("unknown component", expected=", ".join(known), found=what, remedy=remedy)
+    return [what]
 
 
 def catalogue(

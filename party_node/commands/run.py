@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from base.errors import AccordError
-from party_node.commands.common import HOMES, HomeOption, HomesOption, JsonOption, console, find_home, show, size
+from party_node.commands.common import (
+    HOMES,
+    HomeOption,
+    HomesOption,
+    JsonOption,
+    console,
+    find_home,
+    load_pipeline,
+    show,
+    size,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,9 +46,8 @@ def run(
 
     from party_node import launch
     from party_node.driver import run_steps
-    from pipelines.load import load
 
-    loaded = load(pipeline)
+    loaded = load_pipeline(pipeline)
     at = find_home(loaded.spec.initiator, home, homes)
     board = Board()
     out = console()
@@ -59,6 +68,8 @@ def run(
     if not out.is_terminal:
         out.line()
     out.print(f"run {name} has succeeded; model {report['model'] or 'none'}", markup=False, soft_wrap=True)
+    for step, joined in report["alignments"].items():
+        out.print(f"  {step:<32}{_joined(joined)}", markup=False, soft_wrap=True)
     for metric, value in sorted(report["metrics"].items()):
         out.print(f"  {metric:<32}{value:.4f}" if isinstance(value, float) else f"  {metric:<32}{value}", markup=False)
     store = report["mlflow"]["uri"]
@@ -75,16 +86,16 @@ def simulate(
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline in this process, every party in a thread, with the parties' own keys and data."""
+    from features.spec import load_all
     from party_node.accords import Accords
     from pipelines import simulate as simulation
-    from pipelines.load import load
     from runtime.party import Home
 
-    loaded = load(pipeline)
+    loaded = load_pipeline(pipeline)
     spec = loaded.spec
     accord = Accords(Home(homes / spec.initiator)).get(spec.accord)
-    accord.admit(spec, loaded.at)
     at = {party: Home(homes / party) for party in spec.parties}
+    accord.admit(spec, loaded.at, load_all(at[spec.initiator].specs_directory))
     with tempfile.TemporaryDirectory() as scratch:
         done = simulation.simulate(spec, accord, at, keep or Path(scratch), seed=seed, until=until)
         digest = done.model_digest
@@ -130,6 +141,15 @@ class Board:
             for party, part in sorted(parties.items()) or [("", {"state": self._states[step]})]:
                 table.add_row(step, party, *_cells(part))
         return table
+
+
+def _joined(report: Mapping[str, Any]) -> str:
+    """Return the join report of an alignment as people read it; what this party did not learn is not there."""
+    invalid = report["invalid"]
+    why = f" ({', '.join(f'{n} {rule}' for rule, n in sorted(invalid.items()))})" if invalid else ""
+    counts = {"read": report["read"], "null": report["null"], "invalid": f"{sum(invalid.values())}{why}"}
+    counts |= {name: report[name] for name in ("duplicate", "distinct", "aligned")}
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count is not None)
 
 
 def _cells(part: Mapping[str, Any]) -> list[str]:

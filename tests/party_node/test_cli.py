@@ -6,13 +6,20 @@ import time
 
 import pytest
 
+from base.errors import ConsentError
 from party_node import catalogue, health, names
+from party_node.accords import Accords
 from party_node.commands.common import size
+from party_node.commands.run import _joined
+from runtime.party import Home
+
+MAIN = "from party_node.cli import main; main()"
+TERMINAL = f"import sys; sys.stdout.isatty = lambda: True; {MAIN}"
 
 
-def accord(*arguments, cwd):
-    command = [sys.executable, "-c", "from party_node.cli import main; main()", *arguments]
-    env = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+def accord(*arguments, cwd, columns="200", terminal=False):
+    command = [sys.executable, "-c", TERMINAL if terminal else MAIN, *arguments]
+    env = {**os.environ, "COLUMNS": columns, "NO_COLOR": "1", "TERM": "dumb"}
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env, timeout=120)
 
 
@@ -52,7 +59,11 @@ def test_the_client_loads_nothing_of_the_platform(repository):
         (("nonsense",), 2, "No such command"),
         (("check", "conf/parties/bureau.yaml"), 10, "bureau.yaml:"),
         (("messages", "nonsense"), 10, "unknown component"),
-        (("node", "status"), 10, "--party"),
+        (("node", "status"), 2, "--party"),
+        (("audit", "verify", "r1"), 2, "--party"),
+        (("erase", "--accord", "demo", "--yes"), 2, "--party"),
+        (("run", "vertical_mf"), 10, "name the file: conf/pipelines/vertical_mf.yaml"),
+        (("simulate", "conf/horizontal_mf.yaml"), 10, "name the file: conf/pipelines/horizontal_mf.yaml"),
         (("node", "status", "--home", "nowhere"), 10, "there is no party.yaml"),
         (("run", "nowhere.yaml"), 10, "cannot be read"),
     ],
@@ -74,6 +85,29 @@ def test_messages_for_machines(repository):
     done = accord("messages", "align_rsa", "--json", cwd=repository)
     names = {m["name"] for m in json.loads(done.stdout)["align_rsa"]}
     assert {"size", "key", "new", "blinded", "signed", "working", "tags", "matched"} <= names
+
+
+def test_a_name_of_both_is_the_component_and_says_so(repository):
+    done = accord("messages", "vertical_mf", cwd=repository)
+    assert done.returncode == 0, done.stderr
+    assert "accord messages conf/pipelines/vertical_mf.yaml" in done.stdout
+    assert "align_rsa" not in done.stdout
+    pipeline = accord("messages", "conf/pipelines/vertical_mf.yaml", cwd=repository).stdout
+    assert "align_rsa" in pipeline
+    assert "is a component and a pipeline" not in pipeline
+
+
+def test_a_pipe_cuts_nothing(repository):
+    shown = accord("messages", "align_rsa", cwd=repository, columns="40").stdout
+    for m in json.loads(accord("messages", "align_rsa", "--json", cwd=repository).stdout)["align_rsa"]:
+        assert any(all(m[part] in line for part in ("name", "protection", "reveals")) for line in shown.splitlines())
+
+
+def test_a_narrow_terminal_breaks_words_and_cuts_no_name(repository):
+    shown = accord("messages", "align_rsa", cwd=repository, columns="80", terminal=True).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "hashed_signature" in shown
+    assert "…" not in shown
 
 
 def test_provision_csr_and_sign_csr(repository, tmp_path):
@@ -106,8 +140,18 @@ def test_parties_sign_one_document_in_turn(laid_out, repository, tmp_path):
         accord("sign", str(terms), "--party", party, "--homes", str(homes), cwd=repository).stdout
         for party in ("north_bank", "south_bank", "bureau")
     ]
+    document = tmp_path / "accords" / "pair.json"
     assert "still to sign: bureau, south_bank" in said[0]
+    assert f"accord sign {document} --party south_bank\n" in said[0]
     assert "all have signed" in said[2]
+    assert f"accord sign {document} --party north_bank\n" in said[2]
+
+    north = Accords(Home(homes / "north_bank"))
+    with pytest.raises(ConsentError, match="this copy of the accord lacks the signature of") as caught:
+        north.get("pair")
+    assert "accord sign DOCUMENT.json --party " in caught.value.remedy
+    assert accord("sign", str(document), "--party", "north_bank", "--homes", str(homes), cwd=repository).returncode == 0
+    assert north.get("pair").terms.accord == "pair"
 
 
 def test_doctor_names_what_is_missing(monkeypatch):
@@ -135,3 +179,12 @@ def test_the_list_of_top_level_packages_is_complete(repository):
 @pytest.mark.parametrize(("number", "text"), [(None, "-"), (999, "999 B"), (1500, "1.5 kB"), (2.5e9, "2.5 GB")])
 def test_sizes_are_for_people(number, text):
     assert size(number) == text
+
+
+def test_a_join_report_is_one_line_without_what_is_not_known():
+    report = {"read": 9, "null": 1, "invalid": {"form": 2, "check_digit": 1}, "duplicate": 0, "distinct": 5,
+              "aligned": 4, "table": "people", "padded": 64}  # fmt: skip
+    line = "read 9, null 1, invalid 3 (1 check_digit, 2 form), duplicate 0, distinct 5, aligned 4"
+    assert _joined(report) == line
+    less = {**report, "read": None, "invalid": {}, "aligned": None}
+    assert _joined(less) == "null 1, invalid 0, duplicate 0, distinct 5"

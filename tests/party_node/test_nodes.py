@@ -90,6 +90,9 @@ def test_the_command_line_runs_it_and_verifies(nodes, tmp_path):
     assert cli(nodes, "audit", "verify", report["run"], "--party", "south_bank").returncode == 0
     status = cli(nodes, "node", "status", "--party", "bureau")
     assert "peer north_bank" in status.stdout
+    shown = cli(nodes, "run", str(path), "--run-key", report["run_key"]).stdout
+    assert "model none" in shown
+    assert "null 0, invalid 0, duplicate 0, distinct 115, aligned 105\n" in shown
     again = cli(nodes, "run", str(path), "--json", "--run-key", report["run_key"])
     assert json.loads(again.stdout)["run"] == report["run"]  # finished steps are not run again
 

@@ -57,9 +57,9 @@ def test_signed_by_all_and_in_force(accord: SignedAccord) -> None:
 
 def test_a_missing_signature_names_the_command(accord: SignedAccord) -> None:
     half = accord.model_copy(update={"signatures": {"bureau": accord.signatures["bureau"]}})
-    with pytest.raises(ConsentError, match="north_bank has not signed") as caught:
+    with pytest.raises(ConsentError, match="lacks the signature of north_bank") as caught:
         half.verify(TODAY)
-    assert "accord sign" in str(caught.value)
+    assert "accord sign DOCUMENT.json --party north_bank" in str(caught.value)
 
 
 def test_changed_terms_no_longer_verify(accord: SignedAccord) -> None:
