@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 from base.errors import AccordError, DeadlinePassed, PeerError, SpecError, from_wire
 from party_node.approvals import Approvals
-from party_node.attempts import ENDED, FAILED, RUNNING, SUCCEEDED
+from party_node.attempt_rows import ENDED, FAILED, RUNNING, SUCCEEDED
 from party_node.database import Database, Job, Run
 from party_node.peers import Peers
 from party_node.runs import Runs

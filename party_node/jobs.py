@@ -17,7 +17,8 @@ from typing import Any
 from sqlalchemy import select, update
 
 from base.errors import AccordError, Cancelled, ConsentError, PeerError, StateError
-from party_node.attempts import CANCELLED, ENDED, FAILED, SUCCEEDED, Attempts, deadline_seconds
+from party_node.attempt_rows import CANCELLED, ENDED, FAILED, SUCCEEDED, AttemptRows
+from party_node.attempts import deadline_seconds
 from party_node.coordinator import Coordinator
 from party_node.database import Attempt, Database, Job, Key, Run
 from party_node.policy import Caller
@@ -32,7 +33,7 @@ class Jobs:
     """The jobs that this node's clients started."""
 
     def __init__(
-        self, home: Home, database: Database, runs: Runs, attempts: Attempts, coordinator: Coordinator
+        self, home: Home, database: Database, runs: Runs, attempts: AttemptRows, coordinator: Coordinator
     ) -> None:
         """Jobs that were going on when the node died have failed; a retry begins a new attempt."""
         self._home, self._database, self._runs, self._attempts = home, database, runs, attempts

@@ -24,6 +24,7 @@ from base.files import write_whole
 from party_node import policy
 from party_node.accords import Accords
 from party_node.approvals import Approvals
+from party_node.attempt_rows import AttemptRows
 from party_node.attempts import Attempts
 from party_node.closing import Closing
 from party_node.coordinator import Coordinator
@@ -33,6 +34,7 @@ from party_node.identity import self_test
 from party_node.jobs import Jobs
 from party_node.launch import PID_FILE
 from party_node.ledger_store import SqlLedgerStore
+from party_node.live_attempts import LiveAttempts
 from party_node.logs import configure
 from party_node.nonces import SqlNonceCache
 from party_node.opening import Opening
@@ -69,14 +71,16 @@ class Node:
         self._runs = Runs(home, self._database, accords, self._approvals)
         self._opening = Opening(home, self._database, accords, self._approvals, self._runs)
         self._closing = Closing(home.party, self._runs, ledger)
-        self._attempts = Attempts(home, self._database, self._runs, entries, inbox, self._worker)
+        rows = AttemptRows(self._database, home.party)
+        self._live = LiveAttempts(home.party, rows, inbox, self._worker)
+        self._attempts = Attempts(home, self._runs, entries, rows, self._live)
         self._peers = Peers(home, accords, self._local)
         self._erasure = Erasure(home, accords, self._attempts)
         self._reports = Reports(home, self._database, self._runs, ledger, entries)
         coordinator = Coordinator(home.party, self._database, self._approvals, self._runs, self._peers)
-        self._jobs = Jobs(home, self._database, self._runs, self._attempts, coordinator)
+        self._jobs = Jobs(home, self._database, self._runs, rows, coordinator)
         self._handlers = self._methods()
-        door = Door(policy.MessageGuard(home.party, self._attempts.task), ledger, inbox)
+        door = Door(policy.MessageGuard(home.party, self._live.task), ledger, inbox)
         receiver = FlightReceiver(door, SqlNonceCache(self._database))
         self._service = _listen(home, receiver, self._handlers)
 
@@ -85,8 +89,8 @@ class Node:
         self._worker.warm_up()
         log.info("node listens", address=self.home.conf.listen, wire=message.WIRE_VERSION)
         while not self._stop.wait(SWEEP_SECONDS):
-            self._attempts.sweep()
-        self._attempts.stop_all(PeerError("the node is being stopped", party=self.home.party))
+            self._live.sweep()
+        self._live.stop_all(PeerError("the node is being stopped", party=self.home.party))
         self._worker.stop()
         self._service.shutdown()
         self._peers.close()
@@ -153,7 +157,7 @@ class Node:
             "pid": os.getpid(),
             "worker": self._worker.pid,
             "peers": {party: self._greet(party) for party in self.home.conf.peers if party != self.home.party},
-            "going_on": self._attempts.going_on(),
+            "going_on": [live.shown() for live in self._live.going_on()],
             "refused": list(self._service.refusals),
         }
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 
 from base.errors import AccordError, ConsentError
-from party_node.attempts import SUCCEEDED
+from party_node.attempt_rows import SUCCEEDED
 from party_node.database import Attempt, Database, Run
 from party_node.ledger_store import SqlLedgerStore
 from party_node.runs import Runs

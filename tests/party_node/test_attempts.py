@@ -1,21 +1,18 @@
 """Reserving, starting and stopping at one party, with a worker that a test steers by hand."""
 
 import time
-from pathlib import Path
 
 import pytest
+from run_parties import SMALL, attempts_of
 from sqlalchemy import update
 
 from base.errors import Cancelled, ConsentError, DataError, DeadlinePassed, PeerError, StateError
-from party_node import attempts as module
-from party_node.attempts import CANCELLED, FAILED, RUNNING, SUCCEEDED, Attempts
+from party_node import live_attempts
+from party_node.attempt_rows import CANCELLED, FAILED, RUNNING, SUCCEEDED
 from party_node.database import Database, Run
-from party_node.ledger_store import SqlLedgerStore
 from party_node.runs import Runs
-from transport.inbox import DirectoryInbox
 from transport.message import MessageKey
 
-SMALL = Path(__file__).with_name("small.yaml").read_text(encoding="utf-8")
 DONE = {"event": "done", "outputs": {"alignment": "d"}, "metrics": {"ids": 3.0}, "rows": 3, "tracking": "m"}
 
 
@@ -78,12 +75,9 @@ def node(organisations):
     worker = HandWorker()
     runs = OpenRuns(home, database, None, None)
 
-    def make():
-        return Attempts(home, database, runs, SqlLedgerStore(database), DirectoryInbox(home.path("inbox")), worker)
-
-    found = make()
-    found.worker, found.remake = worker, make
-    found.database = database
+    found = attempts_of(home, database, runs, worker)
+    found.remake = lambda: attempts_of(home, database, runs, worker)
+    found.runs, found.database = runs, database
     return found
 
 
@@ -92,60 +86,60 @@ def body(run="r1", step="align", attempt=1, **more):
 
 
 def begin(node, **which):
-    assert node.reserve("north_bank", body(**which)) == {"busy": False, "rounds": []}
-    node.start("north_bank", body(**which, resume=None, deadline_seconds=100))
+    assert node.attempts.reserve("north_bank", body(**which)) == {"busy": False, "rounds": []}
+    node.attempts.start("north_bank", body(**which, resume=None, deadline_seconds=100))
 
 
 def test_an_attempt_from_reservation_to_success(node):
     begin(node)
-    assert node.watch("north_bank", body())["state"] == RUNNING
+    assert node.attempts.watch("north_bank", body())["state"] == RUNNING
     node.worker.listener({"event": "progress", "job": "r1/align/1", "done": 3, "total": 9, "unit": "round"})
-    assert node.watch("north_bank", body())["progress"] == {"done": 3, "total": 9, "unit": "round"}
+    assert node.attempts.watch("north_bank", body())["progress"] == {"done": 3, "total": 9, "unit": "round"}
     node.worker.end(**DONE)
-    seen = node.watch("north_bank", body())
+    seen = node.attempts.watch("north_bank", body())
     assert (seen["state"], seen["rows"], seen["error"]) == (SUCCEEDED, 3, None)
     assert "outputs" not in seen  # digests of a party's data are its own
     assert node.worker.tasks[0]["party"] == "bureau"
 
 
 def test_nothing_starts_when_what_was_agreed_has_changed(node):
-    node._runs.changed = [("r1", "align")]
+    node.runs.changed = [("r1", "align")]
     with pytest.raises(ConsentError, match="has changed"):
         begin(node)
     assert node.worker.tasks == []
 
 
 def test_one_reservation_at_a_time_and_asking_again_renews(node):
-    assert not node.reserve("north_bank", body())["busy"]
-    assert not node.reserve("north_bank", body())["busy"]
-    assert node.reserve("north_bank", body(run="r2"))["busy"]
+    assert not node.attempts.reserve("north_bank", body())["busy"]
+    assert not node.attempts.reserve("north_bank", body())["busy"]
+    assert node.attempts.reserve("north_bank", body(run="r2"))["busy"]
 
 
 def test_a_reservation_that_is_not_renewed_lapses(node, monkeypatch):
-    node.reserve("north_bank", body())
-    monkeypatch.setattr(module, "RESERVE_SECONDS", -1.0)
-    node.sweep()
-    assert not node.reserve("north_bank", body(run="r2"))["busy"]
-    assert node.get("r1", "align", 1).state == FAILED
+    node.attempts.reserve("north_bank", body())
+    monkeypatch.setattr(live_attempts, "RESERVE_SECONDS", -1.0)
+    node.live.sweep()
+    assert not node.attempts.reserve("north_bank", body(run="r2"))["busy"]
+    assert node.rows.get("r1", "align", 1).state == FAILED
 
 
 def test_nothing_starts_without_a_reservation(node):
     with pytest.raises(StateError, match="not reserved"):
-        node.start("north_bank", body(resume=None, deadline_seconds=1))
+        node.attempts.start("north_bank", body(resume=None, deadline_seconds=1))
 
 
 def test_only_the_initiator_of_the_run_may_ask(node):
-    for method in (node.reserve, node.watch):
+    for method in (node.attempts.reserve, node.attempts.watch):
         with pytest.raises(ConsentError, match="only the initiator"):
             method("south_bank", body())
     begin(node)
-    node.stop("south_bank", body(error=Cancelled("no").to_wire()))
+    node.attempts.stop("south_bank", body(error=Cancelled("no").to_wire()))
     assert node.worker.cancelled is None
 
 
 def test_starting_twice_runs_once(node):
     begin(node)
-    node.start("north_bank", body(resume=None, deadline_seconds=100))
+    node.attempts.start("north_bank", body(resume=None, deadline_seconds=100))
     assert len(node.worker.tasks) == 1
 
 
@@ -154,99 +148,99 @@ def test_a_number_that_was_here_before_is_refused(node):
     node.worker.end(**DONE)
     for attempt in (1, 2):
         with pytest.raises(StateError, match="here before"):
-            node.reserve("north_bank", body(attempt=attempt))
+            node.attempts.reserve("north_bank", body(attempt=attempt))
 
 
 def test_a_later_attempt_ends_an_earlier_one_and_waits_for_its_worker(node):
     begin(node)
-    assert node.reserve("north_bank", body(attempt=2))["busy"]
+    assert node.attempts.reserve("north_bank", body(attempt=2))["busy"]
     assert isinstance(node.worker.cancelled, Cancelled)
     node.worker.end(event="failed", error=node.worker.cancelled.to_wire())
-    assert node.get("r1", "align", 1).state == CANCELLED
-    assert not node.reserve("north_bank", body(attempt=2))["busy"]
+    assert node.rows.get("r1", "align", 1).state == CANCELLED
+    assert not node.attempts.reserve("north_bank", body(attempt=2))["busy"]
 
 
 def test_the_error_of_another_party_is_the_one_that_is_kept(node):
     begin(node)
-    node.stop("north_bank", body(error=DataError("too few", party="south_bank").to_wire()))
+    node.attempts.stop("north_bank", body(error=DataError("too few", party="south_bank").to_wire()))
     node.worker.end(event="failed", error=PeerError("whatever the worker says now").to_wire())
-    row = node.get("r1", "align", 1)
+    row = node.rows.get("r1", "align", 1)
     assert (row.state, row.error["code"], row.error["party"]) == (FAILED, 40, "south_bank")
 
 
 def test_messages_are_for_live_attempts_alone(node):
     with pytest.raises(StateError):
-        node.task("r1", "align", 1)
-    node.reserve("north_bank", body())
-    assert node.task("r1", "align", 1).component == "align_rsa"
-    node.start("north_bank", body(resume=None, deadline_seconds=100))
-    node.stop("north_bank", body(error=Cancelled("stopped").to_wire()))
+        node.live.task("r1", "align", 1)
+    node.attempts.reserve("north_bank", body())
+    assert node.live.task("r1", "align", 1).component == "align_rsa"
+    node.attempts.start("north_bank", body(resume=None, deadline_seconds=100))
+    node.attempts.stop("north_bank", body(error=Cancelled("stopped").to_wire()))
     with pytest.raises(Cancelled):
-        node.task("r1", "align", 1)
+        node.live.task("r1", "align", 1)
 
 
 def test_an_attempt_that_its_initiator_forgot_is_stopped(node, monkeypatch):
     begin(node)
-    node.sweep()
+    node.live.sweep()
     assert node.worker.cancelled is None
-    monkeypatch.setattr(module, "LEASE_SECONDS", -1.0)
-    node.sweep()
+    monkeypatch.setattr(live_attempts, "LEASE_SECONDS", -1.0)
+    node.live.sweep()
     assert isinstance(node.worker.cancelled, DeadlinePassed)
     assert "north_bank has not asked" in node.worker.cancelled.what
 
 
 def test_an_attempt_ends_at_its_deadline(node):
-    node.reserve("north_bank", body())
-    node.start("north_bank", body(resume=None, deadline_seconds=0.001))
+    node.attempts.reserve("north_bank", body())
+    node.attempts.start("north_bank", body(resume=None, deadline_seconds=0.001))
     time.sleep(0.01)
-    node.sweep()
+    node.live.sweep()
     assert isinstance(node.worker.cancelled, DeadlinePassed)
 
 
 @pytest.mark.parametrize("deadline", [float("inf"), float("nan"), 1e9, -1, None, "100"])
 def test_a_deadline_that_would_hold_the_worker_for_more_than_a_day_is_refused(node, deadline):
-    node.reserve("north_bank", body())
+    node.attempts.reserve("north_bank", body())
     with pytest.raises(ConsentError, match="deadline"):
-        node.start("north_bank", body(resume=None, deadline_seconds=deadline))
-    assert node.get("r1", "align", 1).state == "reserved"
+        node.attempts.start("north_bank", body(resume=None, deadline_seconds=deadline))
+    assert node.rows.get("r1", "align", 1).state == "reserved"
 
 
 def test_a_step_without_a_role_for_this_party_is_refused(node):
     with node.database.write() as session:
         session.execute(update(Run).values(text=SMALL.replace("sender: [bureau]", "sender: [south_bank]")))
     with pytest.raises(ConsentError, match="no role"):
-        node.reserve("north_bank", body())
+        node.attempts.reserve("north_bank", body())
     with pytest.raises(ConsentError, match="no such step"):
-        node.reserve("north_bank", body(step="train"))
+        node.attempts.reserve("north_bank", body(step="train"))
 
 
 def test_an_agreed_checkpoint_must_be_here(node):
-    node.reserve("north_bank", body())
+    node.attempts.reserve("north_bank", body())
     with pytest.raises(StateError, match="checkpoint"):
-        node.start("north_bank", body(resume=4, deadline_seconds=1))
+        node.attempts.start("north_bank", body(resume=4, deadline_seconds=1))
 
 
 def test_a_restart_marks_what_was_going_on_as_failed_and_retryable(node):
     begin(node)
     again = node.remake()
-    row = again.get("r1", "align", 1)
+    row = again.rows.get("r1", "align", 1)
     assert (row.state, row.error["code"]) == (FAILED, 30)
-    assert not again.reserve("north_bank", body(attempt=2))["busy"]
+    assert not again.attempts.reserve("north_bank", body(attempt=2))["busy"]
 
 
 def test_what_came_for_an_attempt_is_forgotten_when_it_ends(node):
     begin(node)
     key = MessageKey("r1", "align", 1, "tags", "north_bank", "bureau", 0)
-    node._inbox.put(key, b"sealed")
+    node.inbox.put(key, b"sealed")
     node.worker.end(**DONE)
-    assert node._inbox.get(key, 0) is None
+    assert node.inbox.get(key, 0) is None
 
 
 def test_a_message_that_comes_late_hears_why_the_attempt_is_over(node):
     with pytest.raises(StateError, match="no such attempt"):
-        node.task("r1", "align", 1)
+        node.live.task("r1", "align", 1)
     begin(node)
-    assert node.task("r1", "align", 1).step == "align"
+    assert node.live.task("r1", "align", 1).step == "align"
     node.worker.end(event="failed", error=DataError("ids stand in more than one row").to_wire())
     with pytest.raises(DataError, match="more than one row"):
-        node.task("r1", "align", 1)
+        node.live.task("r1", "align", 1)

@@ -72,7 +72,7 @@ def test_runs_prepared_together_do_not_pass_the_quota_when_they_are_opened(parti
     with pytest.raises(ConsentError, match="used up"):
         open_all(parties, "r2")
     with pytest.raises(StateError):
-        parties["bureau"].at.runs.require_open("r2", "north_bank")
+        parties["bureau"].runs.require_open("r2", "north_bank")
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -126,13 +126,13 @@ def test_one_missing_or_foreign_signature_opens_nothing(parties):
         with pytest.raises(PeerForeign):
             parties["bureau"].opening.open("north_bank", {"run": "r1", "signatures": bad})
     with pytest.raises(StateError):
-        parties["bureau"].at.runs.require_open("r1", "north_bank")
+        parties["bureau"].runs.require_open("r1", "north_bank")
 
 
 def test_an_abandoned_run_keeps_the_reason(parties):
     plan(parties, ask(parties))
     error = ApprovalMissing("nobody approved", party="south_bank")
     parties["bureau"].opening.abandon("north_bank", {"run": "r1", "error": error.to_wire()})
-    row = parties["bureau"].at.runs.get("r1")
+    row = parties["bureau"].runs.get("r1")
     assert (row.state, row.error["code"], row.error["party"]) == (FAILED, 21, "south_bank")
     assert parties["bureau"].opening.abandon("north_bank", {"run": "unknown", "error": error.to_wire()}) == {}

@@ -2,17 +2,22 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 from party_node.accords import Accords
 from party_node.approvals import Approvals
+from party_node.attempt_rows import AttemptRows
+from party_node.attempts import Attempts
 from party_node.closing import Closing
 from party_node.database import Database
 from party_node.identity import public_keys
 from party_node.ledger_store import SqlLedgerStore
+from party_node.live_attempts import LiveAttempts
 from party_node.opening import Opening
 from party_node.runs import Runs
 from party_node.signing import draft, install, read_conditions, sign
 from pipelines.plan import RunPlan
+from transport.inbox import DirectoryInbox
 from transport.ledger import Ledger
 
 PARTIES = ("north_bank", "south_bank", "bureau")
@@ -37,6 +42,14 @@ def run_party(consortium, party):
     runs = Runs(home, database, accords, approvals)
     closing = Closing(party, runs, Ledger(accords, SqlLedgerStore(database)))
     return RunParty(approvals, runs, Opening(home, database, accords, approvals, runs), closing)
+
+
+def attempts_of(home, database, runs, worker):
+    """The parts of a node that have to do with attempts; the worker is the test's."""
+    rows, inbox = AttemptRows(database, home.party), DirectoryInbox(home.path("inbox"))
+    live = LiveAttempts(home.party, rows, inbox, worker)
+    attempts = Attempts(home, runs, SqlLedgerStore(database), rows, live)
+    return SimpleNamespace(attempts=attempts, rows=rows, live=live, inbox=inbox, worker=worker)
 
 
 def ask(parties, run="r1", text=SMALL, seed=7):
