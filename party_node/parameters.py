@@ -15,7 +15,7 @@ from components.contract import Params
 
 HEAD = ("| parameter | range | default | unit and meaning |", "| --- | --- | --- | --- |")
 _BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
-_KINDS = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+_KINDS = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
 
 
 def rows(params: type[Params], schema: Mapping[str, Any]) -> Iterator[str]:
@@ -31,15 +31,19 @@ def rows(params: type[Params], schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def allowed(entry: Mapping[str, Any]) -> str:
-    """Return what a value of this JSON Schema may be."""
+    """Return what a value of this JSON Schema may be; a schema of another form stands as it is."""
     if "enum" in entry or "const" in entry:
         return ", ".join(f"`{json.dumps(value)}`" for value in entry.get("enum", [entry.get("const")]))
-    kind = entry["type"]
-    if kind == "array":
+    if "anyOf" in entry:
+        return " or ".join(map(allowed, entry["anyOf"]))
+    kind = entry.get("type")
+    if kind == "array" and "items" in entry:
         least = f"{entry['minItems']} or more: " if "minItems" in entry else ""
         return f"list of {least}{allowed(entry['items'])}"
-    if kind == "object":
+    if kind == "object" and isinstance(entry.get("additionalProperties"), Mapping):
         return f"for each key: {allowed(entry['additionalProperties'])}"
+    if kind not in _KINDS:
+        return f"`{json.dumps(entry)}`"
     bounds = [f"{words} {entry[bound]}" for bound, words in _BOUNDS.items() if bound in entry]
     form = [f"like `{entry['pattern']}`"] if "pattern" in entry else []
     return ", ".join([_KINDS[kind], *bounds, *form])

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -23,6 +24,8 @@ class Own(Base):
     label: Annotated[str, StringConstraints(pattern="^[a-z]*$")] = "λ"  # of the key
     groups: Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1)] = (0, 3)
     counted: bool = False
+    least: Annotated[float, Ge(1)] | None = None  # in stars
+    pair: tuple[int, int] = (1, 2)
     share: Annotated[float, Gt(0), Le(0.5)] = 0.1  # of people
 
 
@@ -38,6 +41,8 @@ def test_a_table_says_range_default_and_unit():
         '| `label` | text, like `^[a-z]*$` | `"λ"` | of the key |',
         "| `groups` | list of 1 or more: whole number, at least 0 | `[0, 3]` |  |",
         "| `counted` | true or false | `false` |  |",
+        "| `least` | number, at least 1 or null | `null` | in stars |",
+        f"| `pair` | `{json.dumps(Own.model_json_schema()['properties']['pair'])}` | `[1, 2]` |  |",
     ]
 
 
