@@ -37,10 +37,10 @@ def sign(
     signing.install(accord, at)
     missing = sorted(set(accord.terms.parties) - set(accord.signatures))
     state = f"still to sign: {', '.join(missing)}" if missing else "all have signed; whose copy is older renews it"
-    out = console()
-    out.print(f"{path}: signed by {at.party}; {state}", markup=False, soft_wrap=True)
+    screen = console()
+    screen.print(f"{path}: signed by {at.party}; {state}", markup=False, soft_wrap=True)
     for name in missing or sorted(set(accord.terms.parties) - {at.party}):
-        out.print(f"  accord sign {path} --party {name}", markup=False, soft_wrap=True)
+        screen.print(f"  accord sign {path} --party {name}", markup=False, soft_wrap=True)
 
 
 def approve(

@@ -14,17 +14,15 @@ def check(
     pipelines: Annotated[list[Path] | None, typer.Argument(help="Pipelines; default conf/pipelines/*.yaml.")] = None,
     homes: HomesOption = HOMES,
 ) -> None:
-    """Check pipelines to the last parameter, and against accord and feature specs where the initiator's lie here."""
-    from features.spec import load_all
+    """Check pipelines to the last parameter, and against the signed accord where the initiator's copy lies here."""
     from pipelines.accord import read_accord
-    from runtime.party import Home
 
     for path in pipelines or sorted(PIPELINES.glob("*.yaml")):
         loaded = load_pipeline(path)
         spec = loaded.spec
         copy = homes / spec.initiator / "accords" / f"{spec.accord}.json"
         if copy.exists():
-            read_accord(copy).admit(spec, loaded.at, load_all(Home(homes / spec.initiator).specs_directory))
+            read_accord(copy).admit(spec, loaded.at)
         note = "" if copy.exists() else f"; not checked against accord {spec.accord}: {copy} is not here"
         console().print(f"{path}: {len(spec.steps)} steps, {len(spec.parties)} parties, good{note}", markup=False)
 
