@@ -23,7 +23,7 @@ def compare(consortium: Consortium, spec: PipelineSpec, metrics: Mapping[str, An
         own = pooled.cold(parties, spec, secret, seed)
     else:
         own = pooled.horizontal(parties, spec, seed)
-    # Where the run has an arm of the same name (each bank's own biases), the harness's is the stronger baseline.
+    # The mean is in both: the harness's is of training ratings alone, as its other arms are.
     found = {**metrics, **own}
     arms: Arms = {}
     for name, value in found.items():

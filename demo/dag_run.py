@@ -25,7 +25,7 @@ Watch = Callable[[dict[str, Any]], None]
 def run_dags(home: AirflowHome, names: Sequence[str], watch: Watch) -> dict[str, dict[str, Any]]:
     """Run the DAGs one after another and return {name: {run_key, tasks: {task: {state, seconds, xcom}}}}.
 
-    `watch` gets each line that the provider logs: {event, logger, timestamp, ...}; a submitted step is
+    `watch` gets each line that the provider logs: {pipeline, event, logger, timestamp, ...}; a submitted step is
     {event: "Submitted", step, run, attempt, job}. The whole log is in `dag_run.log` of the home. Raises the first
     DAG's error.
     """
@@ -37,7 +37,7 @@ def run_dags(home: AirflowHome, names: Sequence[str], watch: Watch) -> dict[str,
         ) as process,
     ):
         try:
-            results = _read(process, log.write, watch)
+            results = _read(process, names, log.write, watch)
         finally:
             _end(process)
     if len(results) < len(names):
@@ -47,8 +47,10 @@ def run_dags(home: AirflowHome, names: Sequence[str], watch: Watch) -> dict[str,
     return dict(zip(names, results, strict=True))
 
 
-def _read(process: subprocess.Popen[str], keep: Callable[[str], Any], watch: Watch) -> list[dict[str, Any]]:
-    results = []
+def _read(
+    process: subprocess.Popen[str], names: Sequence[str], keep: Callable[[str], Any], watch: Watch
+) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = []
     for line in process.stdout or ():
         keep(line)
         document = _json(line)
@@ -57,7 +59,7 @@ def _read(process: subprocess.Popen[str], keep: Callable[[str], Any], watch: Wat
         if "result" in document:
             results.append(document["result"])
         elif "airflow_provider." in document.get("logger", ""):
-            watch(document)
+            watch({"pipeline": names[len(results)], **document})
     return results
 
 

@@ -85,7 +85,7 @@ class Demo:
         airflow = self.airflow()
         airflow.prepare(fresh=True)
         began = time.monotonic()
-        results = run_dags(airflow, self.pipelines, lambda line: _tell_step(line, tell))
+        results = run_dags(airflow, self.pipelines, lambda line: tell_step(line, tell))
         tell(f"both DAGs are done after {time.monotonic() - began:.0f} s")
         return {pipeline: self.report(pipeline, result["tasks"]) for pipeline, result in results.items()}
 
@@ -155,6 +155,7 @@ def _messages(reports: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["step"], row["name"], row["sender"], row["receiver"]))
 
 
-def _tell_step(line: Mapping[str, Any], tell: Tell) -> None:
+def tell_step(line: Mapping[str, Any], tell: Tell) -> None:
+    """Say that a step has been submitted, and of which pipeline: two may run one after the other."""
     if line.get("event") == "Submitted":
-        tell(f"step {line['step']}, attempt {line['attempt']}")
+        tell(f"{line['pipeline']}: step {line['step']}, attempt {line['attempt']}")

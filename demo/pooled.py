@@ -1,6 +1,6 @@
 """The arms that federation is measured against, on raw files that only the demo's harness sees; a node never does.
 
-    horizontal   pooled (all banks' ratings as one owner could train them), alone (each bank its own), biases, mean
+    horizontal   pooled (all banks' ratings as one owner could train them), pooled_biases, alone (each its own), mean
     vertical     pooled (the bank's and the bureau's raw ratings of the same people, `models.vertical.pooled`)
 
 What is tuned (λ, epochs) is tuned on validation ratings; predictions are clipped to the range of the training ratings.
@@ -42,7 +42,7 @@ def horizontal(parties: Path, spec: PipelineSpec, seed: int | None = None) -> di
     nothing, shape = np.zeros((whole.shape[1], 0)), whole.shape
     models = {
         "pooled": whole.tuned(),
-        "biases": mf.fit_biases(whole.train, whole.mu, shape),
+        "pooled_biases": mf.fit_biases(whole.train, whole.mu, shape),
         "mean": mf.Factors(whole.mu, nothing, np.zeros(shape[1]), np.zeros((shape[0], 0)), np.zeros(shape[0])),
     }
     found = {f"{arm}.{part}.rmse": root_mean(*whole.errors(m, part)) for arm, m in models.items() for part in HELD_OUT}

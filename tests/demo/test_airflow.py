@@ -11,6 +11,7 @@ from base.errors import EnvironmentMissing, SpecError, StateError
 from demo.airflow import Airflow, require_port
 from demo.airflow_home import AirflowHome
 from demo.dag_run import run_dags
+from demo.harness import tell_step
 
 LOADER = '"""An Airflow DAG."""\n\nfrom airflow_provider.factory import build_dag\n\ndag = build_dag(__file__)\n'
 PIPELINE = """\
@@ -76,6 +77,14 @@ def test_a_dag_whose_tasks_fail_is_an_error_and_the_log_says_why(home):
     with pytest.raises(StateError) as raised:
         run_dags(home, ["small"], watch=lines.append)
     assert raised.value.found == "{'load': 'failed', 'validate': 'upstream_failed'}"
+    assert {line["pipeline"] for line in lines} == {"small"}
     (error,) = [line["event"] for line in lines if line["level"] == "error"]
     assert "the Airflow connection to the party node is not usable" in error
     assert "remedy" in error
+
+
+def test_a_line_of_the_screen_names_its_pipeline():
+    said = []
+    for event in ("Submitted", "Waiting"):
+        tell_step({"event": event, "pipeline": "vertical_mf", "step": "align", "attempt": 2}, said.append)
+    assert said == ["vertical_mf: step align, attempt 2"]
