@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from components.registry import MODULES
+from components.registry import MODULES, catalogue
 from party_node.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,10 +107,32 @@ def test_every_command_exists() -> None:
     """`accord WORD` in backticks or in a code block is a command of the program."""
     group = cast("TyperGroup", get_command(app))
     known = set(group.list_commands(typer.Context(group)))
-    command = re.compile(r"(?:`|^ {4}(?:\.venv/bin/)?)accord ([a-z-]+)", re.MULTILINE)
+    command = re.compile(r"(?:`|^ {4}(?:\.venv/bin/)?)accord ([a-z][a-z-]*)", re.MULTILINE)
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in documents()}
     named = {(name, word) for name, text in texts.items() for word in command.findall(text)}
     assert sorted((name, word) for name, word in named if word not in known) == []
+
+
+def test_the_readme_lists_every_command() -> None:
+    group = cast("TyperGroup", get_command(app))
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Commands\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"`accord ([a-z][a-z-]*)`", table)
+    assert sorted(listed) == sorted(group.list_commands(typer.Context(group)))
+
+
+def test_the_readme_lists_every_page_of_the_documents() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = {
+        name for name in documents() if not name.startswith(("docs/adr/", "docs/results/")) and name != "README.md"
+    }
+    assert sorted(page for page in pages if f"]({page})" not in text) == []
+
+
+def test_the_glossary_names_parameters_that_exist() -> None:
+    text = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8").partition("## Hyper-parameters\n")[2].partition(". ")[0]
+    known = {name for entry in catalogue().values() for name in entry["params"].get("properties", {})}
+    assert set(CODE.findall(text)) <= known
+    assert CODE.findall(text)
 
 
 def test_the_index_of_decisions_is_complete() -> None:
