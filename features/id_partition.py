@@ -15,7 +15,7 @@ import hashlib
 import resource
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from base.errors import EnvironmentMissing, StateError
+from base.files import refused
 
 Work = Callable[[list[str]], np.ndarray]  # n ids -> (n, w) uint8; Spark sends it to the executors
 SLICE = 1 << 19  # ids in one job
@@ -54,15 +55,15 @@ def partition(
     width     w, bytes of a point
     progress  told after each slice, as `Context.progress`
 
-    `EnvironmentMissing` when the machine lacks open files or the cluster encryption. When `work` fails or returns
-    another form, Spark's `PythonException` says so: kind and line of the error, never an id.
+    `EnvironmentMissing` when the machine lacks open files or room on the disk, or the cluster encryption. When `work`
+    fails or returns another form, Spark's `PythonException` says so: kind and line of the error, never an id.
     """
     _require_encryption(spark)
     _require_files(buckets)
     form = pa.schema([("row", pa.int64()), ("point", pa.binary(width))])
     options = {"compression": "none", "use_dictionary": False, "write_statistics": False}  # points look random
     judge = _executor(salt, buckets, work, width)
-    with ExitStack() as files:
+    with _refused_at(folder), ExitStack() as files:
         writers = [files.enter_context(pq.ParquetWriter(_file(folder, b), form, **options)) for b in range(buckets)]
         for start in range(0, len(ids), at_once):
             texts = ids.slice(start, at_once)
@@ -79,6 +80,15 @@ def read_bucket(folder: Path, b: int) -> tuple[np.ndarray, np.ndarray]:
     points = table["point"].combine_chunks()
     data = np.frombuffer(points.buffers()[1] or b"", np.uint8)[: len(points) * points.type.byte_width]
     return table["row"].to_numpy(), data.reshape(-1, points.type.byte_width)
+
+
+@contextmanager
+def _refused_at(folder: Path) -> Iterator[None]:
+    """Say where the machine refused to write: Arrow's errors name no file, and closing a file writes too."""
+    try:
+        yield
+    except OSError as error:
+        raise refused(error, folder) from error
 
 
 def _executor(salt: bytes, buckets: int, work: Work, width: int) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -1,15 +1,24 @@
-"""From a file to an alignment: real validate_tables on Spark, then align_rsa and align_ecdh, with ids at the edges."""
+"""From a file to an alignment: real validate_tables on Spark, then align_rsa and align_ecdh, with ids at the edges.
+
+And with so many ids that Spark works on them: what it sends, and an attempt that dies in between.
+"""
 
 from dataclasses import replace
 from functools import cache
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from base.errors import DataError, ExpectationFailed
+from base.errors import AccordError, Cancelled, DataError, EnvironmentMissing, ExpectationFailed
+from components import align_ecdh, curve_buckets
+from components.alignment_ids import bucket_salt
 from components.registry import component
 from crypto.rsa import RsaSecretKey
+from features.id_partition import bucket_numbers
 from features.spec import Column, FeatureSpec, IdRule
+from runtime.checkpoint import FileCheckpoint
+from runtime.spill import Spill
 
 HOW = pytest.mark.parametrize("how", ["align_rsa", "align_ecdh"])
 ROLES = {"receiver": ("bank",), "sender": ("bureau",)}
@@ -120,3 +129,144 @@ def test_one_row_at_each_party(parties, validated, how, theirs, common):
     else:
         assert "too few in common" in str(outcome.errors["bank"])
         assert not outcome.outputs
+
+
+# So many ids that Spark works on them.
+
+BUCKETS = 5
+IDS = {
+    "bank": [f"person {n:03d} é" for n in range(300)],
+    "bureau": [f"person {n:03d} é" for n in range(420, 180, -1)],
+}
+COMMON = set(IDS["bank"]) & set(IDS["bureau"])
+
+
+class Killed(AccordError):
+    """The process died."""
+
+
+@pytest.fixture
+def groups(monkeypatch):
+    """(party, buckets of a group that Spark has masked, its folder), while the folder is there."""
+    found, mask_group = [], curve_buckets.OwnBuckets._mask_group
+
+    def watched(own, b):
+        group = mask_group(own, b)
+        ctx, files = own._ctx, [group.folder / f"bucket-{n}.parquet" for n in range(BUCKETS)]
+        assert sorted(group.folder.iterdir()) == files
+        texts = own._ids.values.take(pa.array(group.rows)).to_pylist()
+        wanted = bucket_numbers(texts, bucket_salt(ctx), BUCKETS)
+        assert [pq.read_metadata(file).num_rows for file in files] == [wanted.count(n) for n in range(BUCKETS)]
+        found.append((ctx.party, list(group.buckets), group.folder))
+        return group
+
+    monkeypatch.setattr(curve_buckets.OwnBuckets, "_mask_group", watched)
+    return found
+
+
+@pytest.fixture
+def on_spark(parties, spark):
+    """Align `IDS` with align_ecdh: `on_spark(attempt, resume, spark_above=...)`."""
+
+    def run(attempt=1, resume=None, **params):
+        parties.folder.mkdir(exist_ok=True)
+
+        def at_a_node(ctx, params):
+            services = replace(ctx.services, spark=lambda: spark)
+            rounds = FileCheckpoint(parties.folder / ctx.party / "rounds", resume)
+            return component("align_ecdh").roles[ctx.role](replace(ctx, services=services, checkpoint=rounds), params)
+
+        inputs = {party: {"tables": {"t": pa.table({"id": ids})}} for party, ids in IDS.items()}
+        given = {"tables": dict.fromkeys(IDS, "t"), "id_column": "id", "min_overlap": 1, "buckets": BUCKETS}
+        return parties("align_ecdh", ROLES, inputs, given | {"pad_to": 32} | params, attempt=attempt,
+                       functions=dict.fromkeys(IDS, at_a_node))  # fmt: skip
+
+    return run
+
+
+def bodies(outcome, name):
+    """What crossed, by sender."""
+    return {party: [p.body for p in parcels if p.header.name == name] for party, parcels in outcome.parcels.items()}
+
+
+def is_plain_join(outcome):
+    assert outcome.errors == {}
+    people = [[IDS[p][row] for row in outcome.outputs[p]["alignment"]["first"].to_pylist()] for p in IDS]
+    assert people[0] == people[1]
+    assert len(people[0]) == len(COMMON)
+    assert set(people[0]) == COMMON
+
+
+def dies(*_):
+    raise Killed("killed")
+
+
+@pytest.mark.spark
+def test_with_spark_at_both_parties_the_same_bytes_cross_as_without(on_spark, groups, monkeypatch):
+    """A further attempt has scalar and order of the first, so it repeats its messages: here by the other path."""
+    with monkeypatch.context() as patch:
+        patch.setattr(align_ecdh, "send_matched", dies)
+        plain = on_spark()
+    assert isinstance(plain.errors["bank"], Killed)
+    assert groups == []
+    again = on_spark(attempt=2, spark_above=1)
+    is_plain_join(again)
+    assert sorted((party, buckets) for party, buckets, _ in groups) == [(p, list(range(BUCKETS))) for p in sorted(IDS)]
+    for name, senders in (("masked", 2), ("answer", 1)):
+        assert sum(map(len, bodies(plain, name).values())) == senders * BUCKETS
+        assert bodies(again, name) == bodies(plain, name)
+
+
+@pytest.mark.spark
+def test_a_killed_attempt_on_spark_goes_on_at_its_bucket_and_its_folders_are_gone(
+    on_spark, groups, parties, monkeypatch
+):
+    monkeypatch.setattr(curve_buckets, "GROUP", 140)
+    masked = curve_buckets.OwnBuckets.masked
+
+    def dies_at_three(own, b):
+        return dies() if (own._ctx.party, b) == ("bank", 3) else masked(own, b)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(curve_buckets.OwnBuckets, "masked", dies_at_three)
+        patch.setattr(Spill, "__exit__", lambda *_: None)  # whom kill -9 hits removes nothing
+        first = on_spark(spark_above=1)
+    assert isinstance(first.errors["bank"], Killed)
+    left = [folder for _, _, folder in groups]
+    assert [buckets for party, buckets, _ in groups if party == "bank"] == [[0, 1], [2, 3]]
+    assert all(folder.exists() for folder in left)
+
+    groups.clear()
+    again = on_spark(attempt=2, resume=2, spark_above=1)
+    is_plain_join(again)
+    assert {party: buckets for party, buckets, _ in groups}["bank"] == [3, 4]
+    assert min(min(buckets) for _, buckets, _ in groups) == 3
+    for name in ("masked", "answer"):  # nothing that was done is sent again
+        assert {len(found) for found in bodies(again, name).values()} <= {0, BUCKETS - 3}
+        assert sum(map(len, bodies(again, name).values())) == (BUCKETS - 3) * (2 if name == "masked" else 1)
+    assert not any(folder.exists() for folder in [*left, *(folder for _, _, folder in groups)])
+    assert not list(parties.folder.rglob("*.parquet"))
+
+
+@pytest.mark.spark
+def test_a_disk_that_is_full_while_ids_are_spilled_stops_the_attempt_and_the_next_one_ends(
+    on_spark, parties, monkeypatch
+):
+    folder = Spill.folder
+
+    def full(spill):
+        made = folder(spill)
+        (made / "bucket-3.parquet").symlink_to("/dev/full")
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Spill, "folder", full)
+        first = on_spark(spark_above=250)  # the bank has so many, the bureau has not
+    error = first.errors["bank"]
+    assert isinstance(error, EnvironmentMissing)
+    assert error.found == "No space left on device"
+    assert error.where.startswith(str(parties.folder / "bank" / "spill"))
+    assert "person" not in str(error)
+    assert isinstance(first.errors["bureau"], Cancelled)
+    assert not list(parties.folder.rglob("*.parquet"))
+    is_plain_join(on_spark(attempt=2, spark_above=250))

@@ -85,6 +85,22 @@ def test_more_buckets_than_files_may_be_open_are_refused_with_a_remedy(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("at_once", [1 << 19, 700])  # refused at the end of a file, or before
+def test_a_full_disk_is_named_with_its_place_and_no_id(spark, tmp_path, at_once):
+    full, room = tmp_path / "full", tmp_path / "room"
+    for folder in (full, room):
+        folder.mkdir()
+    (full / "bucket-1.parquet").symlink_to("/dev/full")
+    with pytest.raises(EnvironmentMissing, match="No space left on device") as caught:
+        partition(spark, pa.array(IDS), 3, SALT, points(b"k"), WIDTH, full, at_once=at_once)
+    assert caught.value.where == str(full)
+    assert "make room" in caught.value.remedy
+    assert "customer" not in str(caught.value)
+    partition(spark, pa.array(IDS), 3, SALT, points(b"k"), WIDTH, room, at_once=at_once)
+    assert sum(len(read_bucket(room, b)[0]) for b in range(3)) == len(IDS)
+
+
 @dataclass
 class _Cluster:
     """What is asked of a session before anything is sent."""
