@@ -16,7 +16,7 @@ from annotated_types import Gt, Lt
 from pydantic import model_validator
 
 from components.contract import Component, Context, Outputs, Params
-from components.known_items import item_positions
+from components.known_items import item_positions, numeric_items
 from features.indexing import positions, rating_table, sorted_ids
 
 
@@ -54,14 +54,7 @@ def data_holder(ctx: Context, params: SplitRatingsParams) -> Outputs:
     ratings = {name: rows.take(np.sort(part)) for name, part in zip(names, parts, strict=True)}
     for name in names:
         ctx.metric(f"{name}.rows", len(ratings[name]))
-    return {"ratings": {**ratings, "users": pa.table({"user_id": users}), "items": _numeric(catalogue, items)}}
-
-
-def _numeric(catalogue: pa.Table, items: pa.Array) -> pa.Table:
-    """Return the items' ids, ascending, and what the catalogue says of them in numbers (`models.attribute_map`)."""
-    first = positions(items, catalogue["item_id"].combine_chunks())
-    numbers = [field.name for field in catalogue.schema if pa.types.is_primitive(field.type)]
-    return catalogue.select(["item_id", *numbers]).take(first).combine_chunks()
+    return {"ratings": {**ratings, "users": pa.table({"user_id": users}), "items": numeric_items(catalogue, items)}}
 
 
 COMPONENT = Component(
