@@ -20,13 +20,16 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 
 from components.contract import Context, Params
+from components.declared import ByParty, TableName, column_of, held_by
 
 
 class AlignParams(Params):
     """Whose column is aligned, and what comes of it; all alignments take these."""
 
-    tables: Mapping[str, str]  # party -> table that holds its ids
-    id_column: str  # text, normal form, no nulls
+    model_config = held_by("alignment", named_by="reveal_to", unless="cardinality_only")  # as `learners` says
+
+    tables: Annotated[Mapping[str, TableName], ByParty]  # party -> table that holds its ids
+    id_column: Annotated[str, column_of("tables", "id")]  # text, normal form, no nulls
     on_duplicates: Literal["refuse", "first", "all"] = "refuse"  # an id in several rows: stop, take the first, keep all
     reveal_to: tuple[str, ...] = ()  # parties that get the alignment; none named = all that take part
     cardinality_only: bool = False  # end with the number in common: who is what only a deviating receiver learns

@@ -18,6 +18,7 @@ import pyarrow as pa
 from annotated_types import Ge, Gt, Le
 
 from components.contract import Component, Context, Outputs, Params
+from components.declared import TableName
 from features.behaviour import flag_shares
 from features.encoders import OneHot, RankGroups, fit_one_hot, fit_ranks, names, require_leverage, state
 from features.indexing import aligned_ids, positions, sorted_ids
@@ -30,9 +31,9 @@ Pair = tuple[RankGroups | OneHot, Any]  # an encoder and its column of m values
 class EncodeFeaturesParams(Params):
     """Names of the tables, and how much of a person may show."""
 
-    people: str = "people"
-    behaviour: str = "behaviour"
-    catalogue: str = "catalogue"
+    people: TableName = "people"
+    behaviour: TableName = "behaviour"
+    catalogue: TableName = "catalogue"
     factors: Annotated[int, Ge(1), Le(64)] = 16  # of the own factorisation; a bias comes on top
     sweeps: Annotated[int, Ge(1), Le(100)] = 10  # of the own factorisation
     reg_user: Annotated[float, Gt(0)] = 10.0  # ridge weights, in units of squared stars

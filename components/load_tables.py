@@ -12,13 +12,16 @@ import pyarrow as pa
 from annotated_types import MinLen
 
 from components.contract import Component, Context, Outputs, Params
+from components.declared import ByParty
 from features.tables import require_columns
 
 
 class LoadTablesParams(Params):
     """Which data sets each party brings."""
 
-    data_sets: dict[str, Annotated[tuple[str, ...], MinLen(1)]]  # party -> names, as in the accord and in party.yaml
+    data_sets: Annotated[
+        dict[str, Annotated[tuple[str, ...], MinLen(1)]], ByParty
+    ]  # party -> names, as in the accord and in party.yaml
 
 
 def data_holder(ctx: Context, params: LoadTablesParams) -> Outputs:

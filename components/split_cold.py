@@ -20,6 +20,7 @@ from annotated_types import Ge, Gt, Lt, MinLen
 from numpy.typing import NDArray
 
 from components.contract import Component, Context, Outputs, Params
+from components.declared import TableName
 from components.known_items import item_positions
 from features.indexing import aligned_ids, positions, rating_table, sorted_ids
 
@@ -29,8 +30,8 @@ WARM = -1
 class SplitColdParams(Params):
     """Who is made new, and how much is for the test."""
 
-    ratings: str = "half_ratings"  # name of the table of ratings
-    catalogue: str = "catalogue"  # name of the table of items
+    ratings: TableName = "half_ratings"  # name of the table of ratings
+    catalogue: TableName = "catalogue"  # name of the table of items
     cold_share: Annotated[float, Gt(0), Lt(1)] = 0.2  # of the aligned people
     cold_ratings: Annotated[tuple[Annotated[int, Ge(0)], ...], MinLen(1)] = (0, 3, 10)  # training ratings, by group
     test: Annotated[float, Gt(0), Lt(1)] = 0.1  # share of the ratings of everybody else

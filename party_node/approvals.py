@@ -10,6 +10,7 @@ from features.spec import load_all
 from party_node.accords import Accords
 from party_node.database import Approval, Database
 from pipelines.accord import SignedAccord
+from pipelines.columns import require_fit
 from pipelines.load import Pipeline, loads
 from pipelines.plan import Template, make_template, used_specs
 from runtime.party import Home
@@ -30,8 +31,10 @@ class Approvals:
             raise ConsentError("not a plain file name", expected=_FILE.pattern, where="file of the pipeline")
         pipeline = loads(text, file)
         accord = self._accords.get(pipeline.spec.accord)
+        own = load_all(self._home.specs_directory)
         accord.admit(pipeline.spec, pipeline.at)
-        specs = {name: spec.digest for name, spec in load_all(self._home.specs_directory).items()}
+        require_fit(pipeline, accord, own)
+        specs = {name: spec.digest for name, spec in own.items()}
         if missing := sorted(set(used_specs(pipeline.spec, accord)) - set(specs)):
             where, party = str(self._home.specs_directory), self._home.party
             raise SpecMismatch("a feature spec is missing", expected=", ".join(missing), where=where, party=party)

@@ -6,7 +6,6 @@ that the terms do not name, and a pipeline's defaults count as if they were writ
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -14,12 +13,13 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from base.errors import ConsentError
+from base.near import did_you_mean
 from base.yaml_lines import KeyPath
-from components.registry import catalogue
 from pipelines.spec import Name, PipelineSpec, Strict
 
 REMEDY = "change the pipeline, or agree on a new version of the accord"
 Locate = Callable[[KeyPath], str]  # a key of the pipeline's file -> where it stands
+_WITH = {"allow_low_entropy": " with low_entropy_keyed_hash: true"}  # a parameter whose term has another name
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")]
 
 
@@ -37,15 +37,14 @@ class AlignmentTerms(Strict):
 
 def admit_alignment(terms: AlignmentTerms, spec: PipelineSpec, step: str, at: Locate) -> None:
     """Raise `ConsentError` unless step `step` keeps to the terms; a parameter that it does not have is no matter."""
-    properties = catalogue()[spec.steps[step].component]["params"]["properties"]
-    params = {name: entry.get("default") for name, entry in properties.items()} | spec.steps[step].params
+    params = spec.step_params(step)
     path = ("steps", step, "params", "reveal_to") if params.get("reveal_to") else ("roles",)
     need("learner of the alignment", _learners(spec, step, params), set(terms.learns_alignment), at(path))
     for name, allowed, expected in _limits(terms, params):
         if name in params and not allowed(params[name]):
             raise ConsentError(
                 f"parameter {name} is beyond the accord", expected=expected, found=json.dumps(params[name]),
-                where=at(("steps", step, "params", name)), remedy=REMEDY,
+                where=at(("steps", step, "params", name)), remedy=REMEDY + _WITH.get(name, ""),
             )  # fmt: skip
 
 
@@ -77,11 +76,11 @@ def _limits(terms: AlignmentTerms, params: dict[str, Any]) -> list[tuple[str, Ca
 def need(what: str, asked: set[str], allowed: set[str], where: str) -> None:
     """Raise `ConsentError`, with the nearest name, for what is asked and not allowed."""
     if extra := asked - allowed:
-        near = difflib.get_close_matches(min(extra), allowed, n=1)
+        near = did_you_mean(min(extra), allowed)
         raise ConsentError(
             f"the accord does not name this {what}",
             expected=", ".join(sorted(allowed)) or "none",
             found=", ".join(sorted(extra)),
             where=where,
-            remedy=f"did you mean '{near[0]}'? Otherwise {REMEDY}" if near else REMEDY,
+            remedy=f"{near} Otherwise {REMEDY}" if near else REMEDY,
         )

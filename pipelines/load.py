@@ -6,8 +6,7 @@ check as a node. Every error names file, line, key, what was expected and what w
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,8 +15,10 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from base.errors import SpecError
+from base.near import did_you_mean
 from base.yaml_lines import KeyPath, line_of, parse
 from components.registry import catalogue
+from pipelines.at_parties import check_at_parties
 from pipelines.spec import PipelineSpec
 
 
@@ -78,7 +79,11 @@ def _first(draft: Pipeline, error: ValidationError) -> NoReturn:
             else ("component", "inputs", "params", "roles", "deadline_minutes")
         )
         draft.fail(
-            path, "unknown key", expected=", ".join(fields), found=str(path[-1]), remedy=_near(str(path[-1]), fields)
+            path,
+            "unknown key",
+            expected=", ".join(fields),
+            found=str(path[-1]),
+            remedy=did_you_mean(str(path[-1]), fields),
         )
     draft.fail(path, "a value is wrong", expected=entry["msg"], found=f"{type(entry['input']).__name__}")
 
@@ -89,12 +94,13 @@ def _check_step(pipeline: Pipeline, step: str) -> None:
     if spec.component not in known:
         pipeline.fail(
             ("steps", step, "component"), "unknown component",
-            expected=", ".join(known), found=spec.component, remedy=_near(spec.component, known),
+            expected=", ".join(known), found=spec.component, remedy=did_you_mean(spec.component, known),
         )  # fmt: skip
     entry = known[spec.component]
     _check_roles(pipeline, step, entry)
     _check_inputs(pipeline, step, entry)
     _check_params(pipeline, step, entry)
+    check_at_parties(pipeline, step)
 
 
 def _check_roles(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> None:
@@ -178,7 +184,11 @@ def _check_params(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> No
             known = entry["params"].get("properties", {})
             extra = next(iter(set(problem.instance) - set(problem.schema.get("properties", {}))))
             pipeline.fail(
-                (*path, extra), "unknown parameter", expected=", ".join(known), found=extra, remedy=_near(extra, known)
+                (*path, extra),
+                "unknown parameter",
+                expected=", ".join(known),
+                found=extra,
+                remedy=did_you_mean(extra, known),
             )
         if problem.validator == "required":
             pipeline.fail(
@@ -193,8 +203,3 @@ def _check_params(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> No
             expected=f"{problem.validator} {problem.validator_value}",
             found=repr(problem.instance)[:80],
         )
-
-
-def _near(word: str, known: Iterable[str]) -> str | None:
-    match = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean '{match[0]}'?" if match else None

@@ -52,6 +52,12 @@ class PipelineSpec(Strict):
         found = {role: own.get(role, self.roles.get(role, [])) for role in declared}
         return {role: tuple(sorted(parties)) for role, parties in found.items()}
 
+    def step_params(self, step: str) -> dict[str, Any]:
+        """Return the parameters of a step, with the defaults of those that are not written."""
+        properties = catalogue()[self.steps[step].component]["params"].get("properties", {})
+        written = self.steps[step].params
+        return {name: entry["default"] for name, entry in properties.items() if "default" in entry} | written
+
     def step_parties(self, step: str) -> tuple[str, ...]:
         """Return every party with a role in the step, sorted."""
         return tuple(sorted({party for parties in self.step_roles(step).values() for party in parties}))

@@ -14,15 +14,22 @@ def check(
     pipelines: Annotated[list[Path] | None, typer.Argument(help="Pipelines; default conf/pipelines/*.yaml.")] = None,
     homes: HomesOption = HOMES,
 ) -> None:
-    """Check pipelines to the last parameter, and against the signed accord where the initiator's copy lies here."""
+    """Check pipelines to the last parameter, and against accord and feature specs where the initiator's lie here."""
+    from features.spec import load_all
     from pipelines.accord import read_accord
+    from pipelines.columns import require_fit
+    from runtime.party import Home
 
     for path in pipelines or sorted(PIPELINES.glob("*.yaml")):
         loaded = load_pipeline(path)
         spec = loaded.spec
-        copy = homes / spec.initiator / "accords" / f"{spec.accord}.json"
+        home = homes / spec.initiator
+        copy = home / "accords" / f"{spec.accord}.json"
         if copy.exists():
-            read_accord(copy).admit(spec, loaded.at)
+            specs = load_all(Home(home).specs_directory) if (home / "party.yaml").exists() else {}
+            accord = read_accord(copy)
+            accord.admit(spec, loaded.at)
+            require_fit(loaded, accord, specs)
         note = "" if copy.exists() else f"; not checked against accord {spec.accord}: {copy} is not here"
         console().print(f"{path}: {len(spec.steps)} steps, {len(spec.parties)} parties, good{note}", markup=False)
 

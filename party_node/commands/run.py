@@ -86,15 +86,18 @@ def simulate(
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline in this process, every party in a thread, with the parties' own keys and data."""
+    from features.spec import load_all
     from party_node.accords import Accords
     from pipelines import simulate as simulation
+    from pipelines.columns import require_fit
     from runtime.party import Home
 
     loaded = load_pipeline(pipeline)
     spec = loaded.spec
     accord = Accords(Home(homes / spec.initiator)).get(spec.accord)
-    accord.admit(spec, loaded.at)
     at = {party: Home(homes / party) for party in spec.parties}
+    accord.admit(spec, loaded.at)
+    require_fit(loaded, accord, load_all(at[spec.initiator].specs_directory))
     with tempfile.TemporaryDirectory() as scratch:
         done = simulation.simulate(spec, accord, at, keep or Path(scratch), seed=seed, until=until)
         digest = done.model_digest

@@ -78,7 +78,7 @@ def test_outside_its_dates_nothing_runs(accord: SignedAccord, day: date) -> None
     ("old", "new", "what"),
     [
         ("bureau: [people]", "bureau: [behaviour]", "data set of bureau"),
-        ("[north_bank, bureau]", "[north_bank, bureau, west_bank]", "party"),
+        ("[north_bank, bureau]", "[north_bank, bureau], receiver: [west_bank]", "party"),
         ("accord: demo", "accord: other", "accord"),
         ("load: {component: load_tables", "load: {component: load_tables", None),
     ],
@@ -126,8 +126,8 @@ def test_an_alignment_keeps_to_the_accord(accord: SignedAccord, terms: dict[str,
     ("old", "new", "line", "found", "remedy"),
     [
         ("bureau: [people]", "bureau: [peple]", 7, "peple", "did you mean 'people'?"),
-        ("[north_bank, bureau]", "[north_bank, buraeu]", 5, "buraeu", "did you mean 'bureau'?"),
-        ("bureau: [people]", "buro: [people]", 7, "buro", "did you mean 'bureau'?"),
+        ("[north_bank, bureau]", "[north_bank, bureau], receiver: [buraeu]", 5, "buraeu", "did you mean 'bureau'?"),
+        ("bureau: [people]", "bureau: [people], buro: [people]", 7, "buro", "did you mean 'bureau'?"),
     ],
 )
 def test_a_refusal_names_file_line_and_key(

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from annotated_types import Ge
 
-from base.errors import ConsentError
+from base.errors import ConsentError, SpecError
 from components.alignment import AlignParams
 from components.contract import Component
 from components.registry import catalogue, describe
@@ -23,12 +23,12 @@ seed: 1
 initiator: north_bank
 roles: {data_holder: [north_bank, south_bank, bureau], receiver: [north_bank], sender: [south_bank, bureau]}
 steps:
-  load: {component: load_tables, params: {data_sets: {north_bank: [ratings]}}}
+  load: {component: load_tables, params: {data_sets: {north_bank: [t], south_bank: [t], bureau: [t]}}}
   align:
     component: COMPONENT
     inputs: {tables: load.tables}
     params:
-      tables: {north_bank: ratings}
+      tables: {north_bank: t, south_bank: t, bureau: t}
       id_column: user_id
 """
 ALL = ["north_bank", "south_bank", "bureau"]
@@ -98,6 +98,7 @@ def test_a_parameter_beyond_the_accord_is_refused_at_its_line(kind, terms, line,
     assert caught.value.where == f"star.yaml:14, key steps.align.params.{name}"
     assert (caught.value.expected, caught.value.found) == (expected, found)
     assert "change the pipeline" in caught.value.remedy
+    assert ("low_entropy_keyed_hash: true" in caught.value.remedy) == (name == "allow_low_entropy")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_for_a_number_alone_the_receiver_is_named_since_it_could_see_who(named):
 
 
 def test_a_misspelt_learner_is_told_the_name_that_is_near():
-    with pytest.raises(ConsentError) as caught:
+    with pytest.raises(SpecError) as caught:
         admit("curve", {}, "reveal_to: [buraeu]")
     assert "did you mean 'bureau'?" in caught.value.remedy
 

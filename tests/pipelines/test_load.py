@@ -20,7 +20,7 @@ GOOD = textwrap.dedent("""\
     steps:
       load:
         component: load_tables
-        params: {data_sets: {north_bank: [ratings]}}
+        params: {data_sets: {north_bank: [ratings], south_bank: [ratings], west_bank: [ratings]}}
       validate:
         component: validate_tables
         inputs: {tables: load.tables}
