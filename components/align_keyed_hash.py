@@ -37,6 +37,7 @@ from components.alignment import AlignParams
 from components.alignment_ids import ANY_SIZE, LARGEST_BUCKET, Ids, capacity, own_ids
 from components.alignment_matches import MATCHED, receive_matched, require_enough, rows_at, send_matched
 from components.alignment_report import finish
+from components.alignment_rule import require_column
 from components.alignment_sizes import SIZE_MESSAGES, exchange_sizes
 from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common
 from components.contract import Component, Context, Outputs
@@ -154,15 +155,10 @@ def _column(ctx: Context, params: AlignKeyedHashParams) -> Column:
 
     Categories and texts have a rule of ids too, and a handful of values: nothing else would refuse them.
     """
-    table: pa.Table = ctx.inputs["tables"][params.tables[ctx.party]]
-    where, name = f"{ctx.party}, step {ctx.step}", (table.schema.metadata or {}).get(b"spec", b"").decode()
-    if not name:
-        raise DataError("a table does not say how its ids are written", expected="a table of validate_tables",
-                        found="no feature spec", where=where)  # fmt: skip
-    column: Column = ctx.spec(name).columns[params.id_column]
+    column = require_column(ctx, params)
     if column.type != "id":
-        raise DataError("the column to align is not an id", expected=f"type id in the feature spec {name}",
-                        found=f"type {column.type}", where=f"{where}, column {params.id_column}",
+        raise DataError("the column to align is not an id", expected="type id in the feature spec",
+                        found=f"type {column.type}", where=f"{ctx.party}, step {ctx.step}, column {params.id_column}",
                         remedy="a column of ids, or align_ecdh")  # fmt: skip
     return column
 

@@ -31,12 +31,12 @@ import numpy as np
 from components.alignment_ids import ANY_SIZE, LARGEST_BUCKET, Ids, capacity, own_ids
 from components.alignment_matches import MATCHED, common_to_all, receive_matched, require_enough, rows_at, send_matched
 from components.alignment_report import finish
+from components.alignment_rule import require_sparse
 from components.alignment_sizes import SIZE_MESSAGES, exchange_sizes
 from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common
 from components.contract import Component, Context, Outputs
 from components.curve_exchange import Exchange, close_all
 from components.rsa_batches import BATCHES, NUMBERS, TAGS, AlignRsaParams, Answering, Asking
-from components.signature_quota import require_sparse_signatures
 from transport.message import MAX_BYTES, MAX_COUNT, Message, Protection
 
 # fmt: off
@@ -110,7 +110,7 @@ def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
 
     # 2. The key with its proof; how many ids are new. What the receiver asks for is paid before anything is signed.
     ((receiver, points),) = sizes.items()
-    require_sparse_signatures(ctx, params, params.max_signatures)
+    require_sparse(ctx, params, params.max_signatures, "so many signatures", "lower max_signatures")
     answering = Answering(ctx, params, ids, receiver, points * params.buckets)
 
     # 3. Sign what cannot be read, and the own new ids.

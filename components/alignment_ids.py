@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from base.canonical import digest
 from components.alignment import AlignParams
-from components.alignment_rule import id_rule
+from components.alignment_rule import id_column
 from components.contract import Context
 from features.id_partition import bucket_numbers
 from features.indexing import ids_digest
@@ -70,9 +70,9 @@ def own_ids(ctx: Context, params: AlignParams, largest: int = LARGEST_BUCKET) ->
     np.minimum.at(first, rows, np.arange(len(rows)))
     padded = max(-(-len(values) // params.pad_to) * params.pad_to, params.pad_to)
     by_bucket, cuts = _into_buckets(ctx, values, params.buckets)
-    rule = id_rule(ctx, params)
-    written = bytes.fromhex(digest(rule.model_dump(mode="json"))) if rule else bytes(32)
-    ids = Ids(values, first, times, padded, by_bucket, cuts, written, ids_digest(values))
+    written = id_column(ctx, params)
+    rule = bytes.fromhex(digest(written.normal_form.model_dump(mode="json"))) if written else bytes(32)
+    ids = Ids(values, first, times, padded, by_bucket, cuts, rule, ids_digest(values))
     fullest, room = int(np.diff(cuts).max(initial=0)), capacity(padded, params.buckets)
     enough = -(-padded // (largest // 2))
     ctx.require(room <= largest, "buckets are too large", expected=f"at most {largest} ids in one",

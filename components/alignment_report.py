@@ -11,7 +11,7 @@ import pyarrow as pa
 from components.alignment import AlignParams
 from components.alignment_ids import Ids
 from components.contract import Context, Outputs
-from features.indexing import DIGEST
+from features.indexing import alignment_table
 
 
 def finish(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | None, overlap: int | None) -> Outputs:
@@ -22,8 +22,8 @@ def finish(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | None,
             ctx.metric({"distinct": "ids"}.get(name, name), report[name])
     if rows is None:
         return {"report": report}
-    columns = {"row": rows.astype(np.int64), "index": np.arange(len(rows), dtype=np.int64), "first": ids.first[rows]}
-    return {"alignment": pa.table(columns, metadata={DIGEST: ids.digest.hex()}), "report": report}
+    alignment = alignment_table(rows, ids.digest).append_column("first", pa.array(ids.first[rows]))
+    return {"alignment": alignment, "report": report}
 
 
 def join_report(ctx: Context, params: AlignParams, ids: Ids, rows: np.ndarray | None, overlap: int | None) -> Any:

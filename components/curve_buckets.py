@@ -53,7 +53,8 @@ class OwnBuckets(Secret):
         rows, run = self._ids.bucket(b), self._run
         ids = self._by_spark(b, rows) if self._large else run.scalar.mask(self._texts(rows), run.name)
         padding = run.scalar.mask([self._pad(b, i) for i in range(self._size - len(rows))], run.name)
-        return np.concatenate([ids, padding])[self._order(b)]
+        points: np.ndarray = np.concatenate([ids, padding])[self._order(b)]
+        return points
 
     def rows(self, places: np.ndarray) -> np.ndarray:
         """Return the rows of the own ids at these places; `CryptoError` for repeats, padding, or beyond the end."""

@@ -1,4 +1,4 @@
-"""How many blind signatures a receiver may get: over a key's life, and against the number of possible ids.
+"""How many blind signatures a receiver may get over a key's life.
 
 A run reserves what it asks for before anything is signed, and counts what leaves. A further attempt of the run asks for
 what it has not got, and pays only for what goes beyond the reservation: a batch that was signed and lost on the way is
@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import struct
 
-from base.errors import DataError
-from components.alignment import AlignParams
-from components.alignment_rule import id_rule, require_sparse
 from components.contract import Context
 from components.quota import spend
 
@@ -47,14 +44,3 @@ class Signing:
     def _note(self, reserved: int, issued: int) -> None:
         self.reserved, self.issued = reserved, issued
         self._ctx.keys.put(self._name, struct.pack("<qq", reserved, issued))
-
-
-def require_sparse_signatures(ctx: Context, params: AlignParams, limit: int) -> None:
-    """Raise `ConsentError` when `limit` signatures would test more than a tenth of the possible ids of the column.
-
-    `DataError` for a table that does not say how its ids are written: nobody could say how many there are.
-    """
-    if id_rule(ctx, params) is None:
-        raise DataError("a table does not say how its ids are written", expected="a table of validate_tables",
-                        found="no feature spec", where=f"{ctx.party}, step {ctx.step}")  # fmt: skip
-    require_sparse(ctx, params, limit, "so many signatures", "lower max_signatures")

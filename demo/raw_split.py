@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from components.contract import Component, Context, require
-from features.indexing import positions, sorted_ids
+from features.indexing import alignment_table, ids_digest, positions, sorted_ids
 from features.rules import REASON, ROW, judge
 from features.spec import FeatureSpec, load_all
 from pipelines.spec import PipelineSpec
@@ -77,7 +77,7 @@ def alignment(step: HarnessContext, mine: pa.Table, theirs: pa.Table) -> pa.Tabl
     own = sorted_ids(mine["user_id"])
     common = np.flatnonzero(positions(pa.chunked_array([own]), sorted_ids(theirs["user_id"])) >= 0)
     rows = step.private_rng("alignment").permutation(np.stack([common, common], axis=1))[:, 0]
-    return pa.table({"row": rows, "index": np.arange(len(rows))})
+    return alignment_table(rows, ids_digest(own))
 
 
 def _clean(file: Path, spec: FeatureSpec) -> pa.Table:

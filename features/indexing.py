@@ -28,15 +28,25 @@ def positions(column: pa.Array | pa.ChunkedArray, ids: pa.Array) -> NDArray[np.i
     return np.asarray(found.to_numpy(), dtype=np.int64)
 
 
+def alignment_table(rows: NDArray[np.int64], digest: bytes) -> pa.Table:
+    """Return an alignment: `row`, in the distinct ids with this `ids_digest`, of every aligned `index` 0..m-1."""
+    columns = {"row": rows.astype(np.int64), "index": np.arange(len(rows), dtype=np.int64)}
+    return pa.table(columns, metadata={DIGEST: digest.hex()})
+
+
 def aligned_ids(column: pa.ChunkedArray, alignment: pa.Table) -> pa.Array:
     """Return the party's own id of every aligned index 0..m-1.
 
-    `alignment` has `row` (in the party's distinct ids, ascending) and `index`; `column` is the party's id column.
-    `DataError` where the alignment says that it is of other ids: its rows would be other people. One that does not say
-    it, since no alignment component made it, is taken as it is.
+    `alignment` is as `alignment_table` makes it, `column` the party's id column. `DataError` where the alignment does
+    not say of which ids it is, or is of others: its rows would be other people.
     """
     ids, aligned = sorted_ids(column), (alignment.schema.metadata or {}).get(DIGEST)
-    if aligned is not None and aligned != ids_digest(ids).hex().encode():
+    if aligned is None:
+        raise DataError(
+            "an alignment does not say of which ids it is", expected="the digest of the aligned ids", found="none",
+            remedy="the alignment of an alignment step",
+        )  # fmt: skip
+    if aligned != ids_digest(ids).hex().encode():
         raise DataError(
             "another table than was aligned", expected="the ids of the alignment", found="other ids",
             remedy="name the table of the alignment step here too, or align again if the data are new",

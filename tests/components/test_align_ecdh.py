@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from align_steps import NAMED, TEXT, align, joined, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
@@ -22,39 +23,20 @@ from components import (
 from components.alignment_ids import capacity
 from components.registry import component
 from crypto.curve import hash_to_curve
-from features.spec import Column, FeatureSpec, IdRule
+from features.spec import IdRule
 from runtime.checkpoint import FileCheckpoint
 from transport.body import decode
 from transport.message import Message
 
-PARAMS = {"id_column": "id", "min_overlap": 1, "pad_to": 8}
 PEOPLE = [f"person {i:04d}" for i in range(400)]
 THREE = {"bank": ["7", "12", "40", "ü", "05"], "bureau": ["ü", "12", "5", "7", "99"], "shop": ["12", "7", "40", "x"]}
 SMALL_ORDER = 325606250916557431795983626356110631294008115727848805560023387167927233504
 
 
-def roles(ids):
-    receiver, *senders = ids
-    return {"receiver": (receiver,), "sender": tuple(senders)}
-
-
-def run(threads, ids, *, functions=None, attempt=1, run="run", **params):
+def run(threads, ids, *, functions=None, attempt=1, run="run", rules=TEXT, metadata=NAMED, **params):
     """Align; the first party of `ids` is the receiver."""
-    inputs = {
-        party: {"tables": {"t": pa.table({"id": pa.array(values, pa.string())})}} for party, values in ids.items()
-    }
-    tables = dict.fromkeys(ids, "t")
-    return threads("align_ecdh", roles(ids), inputs, PARAMS | {"tables": tables} | params, run=run, attempt=attempt,
-                   functions=functions)  # fmt: skip
-
-
-def people(outcome, party, ids):
-    """The party's ids by aligned index."""
-    table = outcome.outputs[party]["alignment"]
-    assert table["index"].to_pylist() == list(range(len(table)))
-    found = [sorted(set(ids[party]))[row] for row in table["row"].to_pylist()]
-    assert [ids[party][row] for row in table["first"].to_pylist()] == found
-    return found
+    return align(threads, "align_ecdh", ids, rules=rules, metadata=metadata, params={"pad_to": 8} | params, run=run,
+                 attempt=attempt, functions=functions)  # fmt: skip
 
 
 def sent(outcome, name=None):
@@ -82,12 +64,12 @@ def test_all_end_with_the_same_people_in_the_same_order(threads, monkeypatch, pa
         ids[name] = list(dict.fromkeys([*ids[name], *PEOPLE[:3]]))
     outcome = run(threads, ids, buckets=buckets, cardinality_pass=counted)
     assert outcome.errors == {}
-    joined = {name: people(outcome, name, ids) for name in names}
-    assert set(joined["bank"]) == set.intersection(*map(set, ids.values()))
-    assert len({tuple(found) for found in joined.values()}) == 1
+    people = {name: joined(outcome, name, ids) for name in names}
+    assert set(people["bank"]) == set.intersection(*map(set, ids.values()))
+    assert len({tuple(found) for found in people.values()}) == 1
     for name in names:
         report = outcome.outputs[name]["report"]
-        assert (report["distinct"], report["aligned"]) == (len(ids[name]), len(joined[name]))
+        assert (report["distinct"], report["aligned"]) == (len(ids[name]), len(people[name]))
         assert not list((threads.folder / name / ".runs").rglob("curve.*"))  # forgotten
 
 
@@ -101,7 +83,7 @@ def test_the_result_is_that_of_a_plain_join(threads, sets):
     outcome, common = run(threads, ids, max_tests=10**9), set.intersection(*sets)
     if common:
         assert outcome.errors == {}
-        assert {frozenset(people(outcome, party, ids)) for party in ids} == {frozenset(common)}
+        assert {frozenset(joined(outcome, party, ids)) for party in ids} == {frozenset(common)}
     else:
         assert isinstance(outcome.errors["bank"], DataError)
         assert outcome.outputs == {}
@@ -110,7 +92,7 @@ def test_the_result_is_that_of_a_plain_join(threads, sets):
 def test_one_id_is_enough_and_each_party_s_size_is_its_own(threads):
     ids = {"bank": ["7"], "bureau": [*PEOPLE[:20], "7"]}
     outcome = run(threads, ids)
-    assert people(outcome, "bank", ids) == people(outcome, "bureau", ids) == ["7"]
+    assert joined(outcome, "bank", ids) == joined(outcome, "bureau", ids) == ["7"]
 
 
 def test_rows_of_duplicates_follow_the_parameter(threads):
@@ -130,7 +112,7 @@ def test_without_reveal_to_all_learn_and_with_it_the_others_get_a_report_alone(t
         outcome = run(threads, THREE, reveal_to=learners)
         assert outcome.errors == {}
         assert {p for p in THREE if "alignment" in outcome.outputs[p]} == set(learners)
-        assert {frozenset(people(outcome, p, THREE)) for p in learners} == {frozenset({"12", "7"})}
+        assert {frozenset(joined(outcome, p, THREE)) for p in learners} == {frozenset({"12", "7"})}
         rows = {receiver: table.num_rows for _, receiver, table in sent(outcome, "matched")}
         assert rows == dict.fromkeys(("bureau", "shop"), 1)  # also what tells a sender nothing
         for party in set(THREE) - {"bank"} - set(learners):
@@ -293,7 +275,7 @@ def test_no_id_and_no_hash_of_one_crosses(threads):
         for digest in (hashlib.sha256, hashlib.md5, hashlib.sha1, hashlib.blake2b):
             assert digest(person.encode()).digest()[:8] not in bodies
     for sender in ("bureau", "shop"):
-        for row in hash_to_curve(PEOPLE[:100], f"night/step/bank/{sender}", bytes(32).hex()):
+        for row in hash_to_curve(PEOPLE[:100], f"night/step/bank/{sender}", written().hex()):
             assert bytes(row) not in bodies
 
 
@@ -358,19 +340,21 @@ def test_orders_carry_nothing(threads):
 @pytest.mark.parametrize(("people", "refused"), [(100, False), (101, True)])
 @pytest.mark.parametrize("how", [{}, {"cardinality_pass": True}])
 def test_one_run_tests_a_tenth_of_the_possible_ids_at_most(threads, people, refused, how):
-    spec = FeatureSpec(name="t", description="people", key=("id",), columns={
-        "id": Column(type="id", owner=("data_holder",), sensitivity="internal", rule=IdRule(type="integer", width=3))
-    })  # fmt: skip
-
-    def role(ctx, params):
-        inputs = {"tables": {"t": ctx.inputs["tables"]["t"].replace_schema_metadata({"spec": "t"})}}
-        ctx = replace(ctx, inputs=inputs, services=replace(ctx.services, spec={"t": spec}.__getitem__))
-        return component("align_ecdh").roles[ctx.role](ctx, params)
-
     ids = {"bank": [f"{i:03d}" for i in range(people)], "bureau": [f"{i:03d}" for i in range(0, 1000, 11)]}
-    outcome = run(threads, ids, functions=dict.fromkeys(ids, role), pad_to=1, max_tests=10**6, **how)
+    outcome = run(threads, ids, rules=IdRule(type="integer", width=3), pad_to=1, max_tests=10**6, **how)
     assert isinstance(outcome.errors.get("bureau"), ConsentError) == refused
     assert bool(sent(outcome, "answer")) == (not refused)
+
+
+@pytest.mark.parametrize("how", [{}, {"cardinality_pass": True}])
+def test_a_table_that_does_not_say_how_its_ids_are_written_is_refused_before_a_point_is_sent(threads, how):
+    """Nobody could say how many ids are possible, so how large a part of them a peer tests."""
+    outcome = run(threads, {"bank": PEOPLE[:30], "bureau": PEOPLE[:30]}, metadata=(), **how)
+    for error in outcome.errors.values():
+        assert isinstance(error, ConsentError | Cancelled)
+        assert isinstance(error, Cancelled) or (error.what.endswith("how its ids are written") and error.remedy)
+    assert ConsentError in map(type, outcome.errors.values())
+    assert not sent(outcome, "masked")
 
 
 # Quota.
@@ -408,8 +392,8 @@ def test_spark_masks_large_sets_to_the_same_points(threads, spark, monkeypatch):
 
     outcome = run(threads, ids, buckets=3, spark_above=300, functions={"bank": with_spark})
     assert outcome.errors == {}
-    assert set(people(outcome, "bank", ids)) == set(PEOPLE[200:300])
-    assert people(outcome, "bank", ids) == people(outcome, "bureau", ids)
+    assert set(joined(outcome, "bank", ids)) == set(PEOPLE[200:300])
+    assert joined(outcome, "bank", ids) == joined(outcome, "bureau", ids)
     assert groups == [0, 2]
     assert not list((threads.folder / "bank").rglob("*.parquet"))
 
@@ -476,8 +460,8 @@ def test_a_further_attempt_goes_on_at_the_bucket(threads, monkeypatch, tmp_path,
     start = agreed(tmp_path / "rounds", ids)
     again = run(parties, ids, **common, attempt=2, functions={p: at(tmp_path / "rounds", p, start) for p in ids})
     assert again.errors == {}  # the quota holds one run: the second attempt cost nothing
-    assert {tuple(people(again, p, ids)) for p in ids} == {tuple(people(again, "bank", ids))}
-    assert set(people(again, "bank", ids)) == set(PEOPLE[30:70])
+    assert {tuple(joined(again, p, ids)) for p in ids} == {tuple(joined(again, "bank", ids))}
+    assert set(joined(again, "bank", ids)) == set(PEOPLE[30:70])
     done = 0 if start is None else start + 1
     assert done == {3: 2, 7: 3, 1: 5 if dies_at[0] == "matched" else 0}[dies_at[1]]
     assert len(sent(again, "answer")) == 2 * (5 - done)
@@ -528,7 +512,7 @@ def announces(points):
 
     def function(ctx, params):
         told = {"padded": pa.array([points]), "buckets": pa.array([1], pa.int32()),
-                "rule": pa.array([bytes(32)], pa.binary(32))}  # fmt: skip
+                "rule": pa.array([written()], pa.binary(32))}  # fmt: skip
         ctx.send("size", pa.table(told), "bureau")
         ctx.recv("size", "bureau")
         ctx.recv("masked", "bureau")  # so the peer has counted

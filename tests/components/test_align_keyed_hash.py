@@ -1,10 +1,10 @@
 """Keyed hashes of two parties: the join, who learns, what is refused, and what a deviating party gets."""
 
-from dataclasses import replace
-
+import align_steps
 import numpy as np
 import pyarrow as pa
 import pytest
+from align_steps import NAMED, TEXT, joined
 
 from base.errors import AccordError, Cancelled, ConsentError, CryptoError, DataError, PeerForeign
 from components import align_keyed_hash
@@ -16,12 +16,9 @@ from pipelines.alignment_terms import AlignmentTerms, admit_alignment
 from pipelines.load import loads
 from transport.body import decode
 
-ROLES = {"receiver": ("bank",), "sender": ("bureau",)}
-PARAMS = {"tables": {"bank": "t", "bureau": "t"}, "id_column": "id", "min_overlap": 1, "pad_to": 32}
 BANK = ["7", "3", "12", "40", "05", "ü"]
 BUREAU = ["ü", "12", "5", "7", "99", "40"]
 PEOPLE = [f"person {i:04d}" for i in range(400)]
-TEXT = IdRule(type="text")
 LOW = [
     IdRule(type="phone", region="DE"), IdRule(type="national_id", kind="nl_bsn"), IdRule(type="integer"),
     IdRule(type="integer", width=8), IdRule(type="integer", width=13), IdRule(type="integer", width=32),
@@ -35,41 +32,9 @@ def parties(threads, tmp_path):
     return type(threads)(tmp_path)
 
 
-def spec(rule):
-    column = Column(type="id", owner=("data_holder",), sensitivity="internal", rule=rule)
-    return FeatureSpec(name="t", description="people", key=("id",), columns={"id": column})
-
-
-def under(rule, change=None):
-    """The roles, at a node whose specs have this id rule; `change(ctx)` puts another context in place."""
-
-    def function(ctx, params):
-        ctx = replace(ctx, services=replace(ctx.services, spec={"t": spec(rule)}.__getitem__))
-        role = align_keyed_hash.receiver if ctx.role == "receiver" else align_keyed_hash.sender
-        return role(change(ctx) if change else ctx, params)
-
-    return function
-
-
-def align(parties, ids, *, rules=TEXT, functions=None, metadata=(("spec", "t"),), roles=ROLES, run="run", attempt=1,
-          **params):  # fmt: skip
-    tables = {
-        p: pa.table({"id": pa.array(values, pa.string())}).replace_schema_metadata(dict(metadata))
-        for p, values in ids.items()
-    }
-    rules = rules if isinstance(rules, dict) else dict.fromkeys(ids, rules)
-    functions = {p: under(rule) for p, rule in rules.items()} | (functions or {})
-    return parties("align_keyed_hash", roles, {p: {"tables": {"t": t}} for p, t in tables.items()}, PARAMS | params,
-                   functions=functions, run=run, attempt=attempt)  # fmt: skip
-
-
-def joined(outcome, party, ids):
-    """The party's ids by aligned index."""
-    table = outcome.outputs[party]["alignment"]
-    assert table["index"].to_pylist() == list(range(len(table)))
-    found = [sorted(set(ids[party]))[row] for row in table["row"].to_pylist()]
-    assert [ids[party][row] for row in table["first"].to_pylist()] == found
-    return found
+def align(parties, ids, *, rules=TEXT, functions=None, metadata=NAMED, run="run", attempt=1, **params):
+    return align_steps.align(parties, "align_keyed_hash", ids, rules=rules, metadata=metadata,
+                             params={"pad_to": 32} | params, functions=functions, run=run, attempt=attempt)  # fmt: skip
 
 
 def rows(outcome, name=None):
@@ -164,7 +129,7 @@ def test_the_number_alone_is_counted_without_a_key_or_a_tag(parties, monkeypatch
     monkeypatch.setattr("components.cardinality_pass.FEWEST", 1)
     outcome = align(parties, {"bank": BANK, "bureau": BUREAU}, cardinality_only=True)
     assert outcome.errors == {}
-    assert [outcome.outputs[p]["report"]["aligned"] for p in ROLES["receiver"] + ROLES["sender"]] == [4, None]
+    assert [outcome.outputs[p]["report"]["aligned"] for p in ("bank", "bureau")] == [4, None]
     assert [set(found) for found in outcome.outputs.values()] == [{"report"}] * 2
     assert {name for _, name, _ in rows(outcome)} == {"size", "masked", "answer", "passed"}
 
@@ -181,9 +146,7 @@ def test_too_few_stop_before_the_sender_learns_who_and_with_a_pass_before_a_tag(
 
 
 def test_three_parties_are_refused(parties):
-    roles = {"receiver": ("bank",), "sender": ("bureau", "shop")}
-    ids = {"bank": BANK, "bureau": BUREAU, "shop": BANK}
-    outcome = align(parties, ids, roles=roles, tables=dict.fromkeys(ids, "t"))
+    outcome = align(parties, {"bank": BANK, "bureau": BUREAU, "shop": BANK})
     assert all("two parties" in str(error) for error in outcome.errors.values())
     assert not rows(outcome)
 
@@ -226,9 +189,9 @@ def test_a_column_that_is_no_id_is_refused_whatever_the_accord_allows(parties, m
     """A category has a rule of ids too, and a handful of values."""
     jobs = ["nurse", "doctor", "lawyer"]
     column = Column(type=kind, owner=("data_holder",), sensitivity="internal", rule=IdRule())
-    columns = {"k": spec(TEXT).columns["id"], "id": column}
+    columns = {"k": align_steps.spec().columns["id"], "id": column}
     other = FeatureSpec(name="t", description="people", key=("k",), columns=columns)
-    monkeypatch.setitem(globals(), "spec", lambda _: other)
+    monkeypatch.setattr(align_steps, "spec", lambda _: other)
     for allow in (False, True):
         outcome = align(parties, {"bank": jobs, "bureau": jobs[:2]}, allow_low_entropy=allow)
         assert set(outcome.errors) == {"bank", "bureau"}
@@ -240,7 +203,10 @@ def test_a_column_that_is_no_id_is_refused_whatever_the_accord_allows(parties, m
 
 def test_a_table_that_does_not_say_how_its_ids_are_written_is_refused(parties):
     outcome = align(parties, {"bank": BANK, "bureau": BUREAU}, metadata=(), allow_low_entropy=True)
-    assert all("does not say how its ids are written" in str(error) for error in outcome.errors.values())
+    for error in outcome.errors.values():
+        assert isinstance(error, ConsentError)
+        assert "does not say how its ids are written" in error.what
+        assert error.remedy
     assert not rows(outcome)
 
 
@@ -302,8 +268,18 @@ class Disturbed:
             self._ctx.send(name, one, to)
 
 
+def under(change):
+    """The roles, with the context that `change` puts in place."""
+
+    def function(ctx, params):
+        role = align_keyed_hash.receiver if ctx.role == "receiver" else align_keyed_hash.sender
+        return role(change(ctx), params)
+
+    return function
+
+
 def disturbed(which, make):
-    return under(TEXT, lambda ctx: Disturbed(ctx, lambda name, t: make(t) if name == which else [t]))
+    return under(lambda ctx: Disturbed(ctx, lambda name, t: make(t) if name == which else [t]))
 
 
 def signed(**more):
@@ -323,7 +299,7 @@ def signed(**more):
 
         return Disturbed(ctx, make)
 
-    return under(TEXT, change)
+    return under(change)
 
 
 def other_public(table):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from base.errors import AccordError, Cancelled, CryptoError, DataError, EnvironmentMissing
+from base.errors import AccordError, Cancelled, ConsentError, CryptoError, DataError, EnvironmentMissing
 from components import align_rsa, alignment_matches, rsa_batches, signature_cache
 from components.registry import component
 from crypto.rsa import RsaSecretKey
@@ -440,6 +440,7 @@ def test_a_sender_whose_table_does_not_say_how_ids_are_written_signs_nothing(par
     for at in given.values():
         at["tables"] = {name: one.replace_schema_metadata(None) for name, one in at["tables"].items()}
     outcome = align(parties, given)
+    assert isinstance(outcome.errors["bureau"], ConsentError)
     assert "does not say how its ids are written" in str(outcome.errors["bureau"])
     assert ("bureau", "key") not in sent(outcome)
 

@@ -1,8 +1,8 @@
 """The exchange on its own, as other alignments use it: a cardinality pass before their own protocol."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from align_steps import align
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,13 +46,7 @@ PASS = Component(
 
 
 def run(threads, ids, part=PASS, functions=None, name="run", **params):
-    inputs = {
-        party: {"tables": {"t": pa.table({"id": pa.array(values, pa.string())})}} for party, values in ids.items()
-    }
-    first, *others = ids
-    params = {"tables": dict.fromkeys(ids, "t"), "id_column": "id", "min_overlap": 1, "pad_to": 8} | params
-    roles = {"receiver": (first,), "sender": tuple(others)}
-    return threads(part, roles, inputs, params, run=name, functions=functions)
+    return align(threads, part, ids, params={"pad_to": 8} | params, run=name, functions=functions)
 
 
 def names(outcome, party):

@@ -3,6 +3,7 @@ import pyarrow as pa
 import pytest
 
 from base.errors import DataError
+from features.indexing import alignment_table, ids_digest, sorted_ids
 
 pytestmark = pytest.mark.spark
 PEOPLE, ITEMS, STRANGERS = 300, 60, 20
@@ -36,7 +37,8 @@ def inputs(specs):
     named = {"people": (people, "user"), "behaviour": (behaviour, "interaction"), "catalogue": (catalogue, "item")}
     tables = {name: pa.table(t).replace_schema_metadata({"spec": spec}) for name, (t, spec) in named.items()}
     row = rng.permutation(n)[:PEOPLE]
-    return {"tables": tables, "alignment": pa.table({"row": row, "index": np.arange(PEOPLE)})}
+    own = sorted_ids(tables["people"]["user_id"])
+    return {"tables": tables, "alignment": alignment_table(row, ids_digest(own))}
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@ import pyarrow as pa
 import pytest
 
 from base.errors import DataError
+from features.indexing import alignment_table, ids_digest, sorted_ids
 
 PEOPLE, ITEMS = 60, 80
 
@@ -24,7 +25,7 @@ def given(few: int = 0, order: int = 0) -> dict[str, object]:
     )
     row = np.random.default_rng(8).permutation(50)
     tables = {"half_ratings": ratings, "catalogue": pa.table({"item_id": [f"{i:04d}" for i in range(ITEMS)]})}
-    return {"tables": tables, "alignment": pa.table({"row": row, "index": np.arange(50)})}
+    return {"tables": tables, "alignment": alignment_table(row, ids_digest(sorted_ids(ratings["user_id"])))}
 
 
 def counts(part: pa.Table) -> np.ndarray:

@@ -46,8 +46,13 @@ class Threads:
     def __init__(self, folder):
         self.folder, self._nodes, self._secrets = folder, {}, {}
 
-    def __call__(self, part, roles, inputs, params=None, *, run="run", step="step", attempt=1, seed=1, functions=None):
-        """Run one step; `functions` (party -> function) puts another role function in place of the component's."""
+    def __call__(
+        self, part, roles, inputs, params=None, *, run="run", step="step", attempt=1, seed=1, functions=None, specs=None
+    ):  # fmt: skip
+        """Run one step; `functions` (party -> function) puts another role function in place of the component's.
+
+        `specs` are the feature specs at each node, by party and name.
+        """
         part = component(part) if isinstance(part, str) else part
         parties = {party: role for role, members in roles.items() for party in members}
         roles = {role: tuple(sorted(members)) for role, members in roles.items()}
@@ -60,6 +65,7 @@ class Threads:
         def one(party):
             keys = PartyKeys(party, self._nodes[party], publics, self.folder / party)
             watcher = Watcher(outcome.metrics.setdefault(party, {}))
+            services = Services(keys, party.encode() * 8, None, (specs or {}).get(party, {}).__getitem__, None)
             channel = Channel(
                 party, parties[party], roles, run, step, attempt, part.messages, carriers[party], ledgers[party],
                 deadline_seconds=60, cancelled=lambda: stop[0] if stop else None,
@@ -67,7 +73,7 @@ class Threads:
             spills = Spill(self.folder / party / "spill")
             ctx = StepContext(
                 run=run, step=step, attempt=attempt, party=party, role=parties[party], roles=roles,
-                inputs=inputs.get(party, {}), services=Services(keys, party.encode() * 8, None, None, None),
+                inputs=inputs.get(party, {}), services=services,
                 randomness=Randomness(seed, f"test/{step}", party.encode() * 8), channel=channel,
                 checkpoint=FileCheckpoint(self.folder / party / "checkpoints", None), observer=watcher,
                 spills=spills,
