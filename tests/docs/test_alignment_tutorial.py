@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,10 +41,14 @@ def words(cell: str) -> list[str]:
 
 @pytest.fixture
 def check(tmp_path, monkeypatch):
-    """`accord check` of the example with an edited pipeline, in a folder where the bank keeps the example's accord."""
+    """`accord check` of the example with an edited pipeline, where the bank keeps the example's accord and spec."""
     conditions = yaml.safe_load(EXAMPLES[TERMS])
     terms = make_terms(conditions, {party: NodeKeys.generate().public for party in conditions["parties"]})
-    write_accord(tmp_path / "homes" / "north_bank" / "accords" / "customers.json", SignedAccord(terms=terms))
+    home = tmp_path / "homes" / "north_bank"
+    write_accord(home / "accords" / "customers.json", SignedAccord(terms=terms))
+    shutil.copy(ROOT / "conf" / "parties" / "north_bank.yaml", home / "party.yaml")
+    (home / SPEC).parent.mkdir()
+    (home / SPEC).write_text(EXAMPLES[SPEC], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
     def run(text):
@@ -83,7 +88,7 @@ def test_the_specs_of_the_example_are_the_one_that_it_gives(tmp_path):
 
 
 def test_there_are_refused_edits_and_one_that_is_good():
-    assert [bool(error) for _, error in EDITS] == [True, True, False]
+    assert [bool(error) for _, error in EDITS] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(("diff", "error"), EDITS)
