@@ -14,6 +14,7 @@ from party_node.commands.run import _joined
 from runtime.party import Home
 
 MAIN = "from party_node.cli import main; main()"
+PASS = ["masked", "masked", "answer", "passed"]
 TERMINAL = f"import sys; sys.stdout.isatty = lambda: True; {MAIN}"
 
 
@@ -108,6 +109,14 @@ def test_a_narrow_terminal_breaks_words_and_cuts_no_name(repository):
     assert max(map(len, shown.splitlines())) <= 80
     assert "hashed_signature" in shown
     assert "…" not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "only"), [("align_rsa", PASS), ("align_keyed_hash", PASS), ("align_ecdh", ["passed"])]
+)
+def test_messages_of_a_cardinality_pass_alone_say_so(repository, name, only):
+    rows = json.loads(accord("messages", name, "--json", cwd=repository).stdout)[name]
+    assert [m["name"] for m in rows if m["reveals"].startswith("only in a cardinality pass: ")] == only
 
 
 def test_provision_csr_and_sign_csr(repository, tmp_path):
