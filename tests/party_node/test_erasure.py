@@ -8,19 +8,17 @@ import time
 from pathlib import Path
 
 import pytest
+from run_parties import attempts_of
 
 from base.errors import ConsentError, EnvironmentMissing, MessageRefused, StateError
 from crypto.rsa import RsaSecretKey
 from party_node.accords import Accords
-from party_node.attempts import Attempts
 from party_node.database import Database, Run
 from party_node.driver import run_steps
 from party_node.erasure import Erasure
-from party_node.ledger_store import SqlLedgerStore
 from party_node.policy import Caller
 from party_node.runs import Runs
 from runtime.services import party_keys
-from transport.inbox import DirectoryInbox
 
 FILE = "conf/pipelines/small.yaml"
 SMALL = Path(__file__).with_name("small.yaml").read_text(encoding="utf-8")
@@ -45,7 +43,7 @@ def bureau(organisations):
     home = organisations.home("bureau")
     database, accords = Database(home.url(home.conf.database)), Accords(home)
     runs = OpenRuns(home, database, accords, None)
-    attempts = Attempts(home, database, runs, SqlLedgerStore(database), DirectoryInbox(home.path("inbox")), None)
+    attempts = attempts_of(home, database, runs, None).attempts
     attempts.database = database
     keys = keys_of(organisations)
     for peer in ("north_bank", "south_bank", "left_bank"):
