@@ -159,7 +159,7 @@ def _column(ctx: Context, params: AlignKeyedHashParams) -> Column:
     if column.type != "id":
         raise DataError("the column to align is not an id", expected="type id in the feature spec",
                         found=f"type {column.type}", where=f"{ctx.party}, step {ctx.step}, column {params.id_column}",
-                        remedy="a column of ids, or align_ecdh")  # fmt: skip
+                        remedy="a column of ids")  # fmt: skip
     return column
 
 
