@@ -17,6 +17,7 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from components.contract import Component, Context, Outputs, Params
+from components.declared import TableName
 from components.known_items import item_positions, numeric_items
 from features.indexing import positions, rating_table, sorted_ids
 from models.histories import Histories
@@ -27,8 +28,8 @@ TIME = "timestamp"
 class SplitLeaveOneOutParams(Params):
     """What counts as taken, and whose newest items are left out."""
 
-    ratings: str = "ratings"  # name of the table of ratings
-    catalogue: str = "catalogue"  # name of the table of items
+    ratings: TableName = "ratings"  # name of the table of ratings
+    catalogue: TableName = "catalogue"  # name of the table of items
     min_history: Annotated[int, Ge(3)] = 3  # items of a person whose two newest are left out
     positive_from: float | None = None  # lowest rating that counts, in units of the scale; null: every rating counts
 
