@@ -1,0 +1,165 @@
+"""How high the item that a person took next stands: HR and NDCG over all data_holders; no person's rank leaves.
+
+Every data_holder ends with the same metrics; the aggregator ends with nothing. A party scores its own people with its
+part of the model and adds up, for each part (validation, test) and arm, how many there are, their hits and their gains,
+against drawn candidates and against all of the pool (`models.ranking`, which says why only the pool `clean` is honest).
+Those sums are added by one secure sum, bound to what the parts of the model share. Who has no held-out item in a part
+does not count there.
+
+Arms: *federated* (the model), *alone* (the same algorithm on the bank's own statistics, nothing exchanged: a gain that
+this control shows too is none of the federation), *popularity* (the bank's own most frequent items for everyone).
+
+Adversary: as in `secure_sum`. Not protected: what the totals say; two evaluations of one model show what the people in
+the one and not in the other add. A party with fewer than `min_count` people in a part stops before it sends anything.
+
+    n_j, Σ HR, Σ NDCG   people of party j, their hits and gains, for each part; hits and gains for each arm, twice
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge
+
+from base.canonical import digest, digest_bytes
+from components.contract import Arrays, Component, Context, Outputs
+from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, open_total, relay, sum_messages
+from crypto.packing import Lanes
+from features.indexing import rating_columns
+from models import popularity, ranking
+from models.histories import Counts, Histories
+from models.scoring import KINDS
+
+MESSAGES = sum_messages("number of people, sums of hits and gains over all parties, for each part and arm")
+PARTS = ("validation", "test")
+ARMS = ("federated", "alone", "popularity")
+FIGURES = ("hr", "ndcg", "full.hr", "full.ndcg")
+Scorer = Callable[[Counts], np.ndarray]  # users -> (len(users), I)
+
+
+class EvaluateRankingParams(SumParams):
+    """What is scored, against what, and how small a party may be."""
+
+    kind: Literal["ease", "slist", "ials", "mf"]  # of both models
+    at: Annotated[int, Ge(1)] = 10  # places that count
+    negatives: Annotated[int, Ge(1)] = 99  # candidates beside the held-out item
+    negative_pool: ranking.Pool = "clean"  # official and isolate leak: for comparison with published figures alone
+    min_count: Annotated[int, Ge(20)] = 100  # people with a held-out item, in each part at each party
+
+
+def data_holder(ctx: Context, params: EvaluateRankingParams) -> Outputs:
+    """Return {arm}.{part}.hr10, .ndcg10, .full.hr10, .full.ndcg10 and {part}.n over all parties."""
+    # 1. Own hits and gains, of enough people to hide one.
+    train, held_out = _histories(ctx), _held_out(ctx, params)
+    sums = np.array(list(_sums(ctx, params, train, held_out)))  # (parts, 1 + arms · figures)
+
+    # 2. One protected sum, bound to the model that all must share.
+    lanes = Lanes(lane=64, fraction=16, summands=len(ctx.parties("data_holder")))
+    total = open_total(ctx, params)(sums, lanes, 0, _bound(ctx, params), "hits and gains")
+
+    # 3. Everyone finishes alike.
+    metrics: dict[str, float] = {}
+    for part, (n, *found) in zip(PARTS, total.reshape(sums.shape), strict=True):
+        metrics[f"{part}.n"] = int(n)
+        names = [f"{arm}.{part}.{figure}{params.at}" for arm in ARMS for figure in FIGURES]
+        metrics |= {name: float(Σ / n) for name, Σ in zip(names, found, strict=True)}
+    for name, value in metrics.items():
+        ctx.metric(name, value)
+    return {"metrics": metrics}
+
+
+def aggregator(ctx: Context, params: EvaluateRankingParams) -> Outputs:
+    """Add the protected sums."""
+    # 2.
+    relay(ctx, params, rounds=1)
+    return {}
+
+
+def _histories(ctx: Context) -> Histories:
+    """Return the training histories; `DataError` without both models, or for a model of another catalogue."""
+    tables = ctx.inputs["ratings"]
+    catalogue = digest(tables["items"]["item_id"].to_pylist())
+    for name in ("model", "alone"):
+        ctx.require(
+            name in ctx.inputs, f"no input {name}", expected="a model of this kind", found="nothing",
+            remedy="give the step model and alone; alone is the control, trained on own statistics only",
+        )  # fmt: skip
+        of = bytes(ctx.inputs[name]["catalogue"]).hex()
+        ctx.require(
+            of == catalogue, f"the catalogue of the split is not the one of {name}", expected=of[:16],
+            found=catalogue[:16], remedy="train on this split",
+        )  # fmt: skip
+    user, item, _ = rating_columns(tables["train"])
+    return Histories(user, item, tables["users"].num_rows, tables["items"].num_rows)
+
+
+def _held_out(ctx: Context, params: EvaluateRankingParams) -> np.ndarray:
+    """Return the held-out items (parts, U); `DataError` for parts of too few people."""
+    tables = ctx.inputs["ratings"]
+    for part in PARTS:
+        n = tables[part].num_rows
+        ctx.require(
+            n >= params.min_count, f"too few people in {part}", expected=params.min_count, found=n,
+            remedy="lower min_history in the split, or bring more people",
+        )  # fmt: skip
+    columns = (rating_columns(tables[part])[:2] for part in PARTS)
+    return np.array([ranking.held_out_items(user, item, tables["users"].num_rows) for user, item in columns])
+
+
+def _sums(ctx: Context, params: EvaluateRankingParams, train: Histories, held_out: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield n and Σ of each arm's figures, (1 + arms·figures,), for each part; a block of people at a time."""
+    arms = _arms(ctx, params, train)
+    blocks = [ranking.blocks(positive, train.items) for positive in held_out]
+    done, every = 0, sum(map(len, blocks))
+    for part, positive, of_part in zip(PARTS, held_out, blocks, strict=True):
+        found = np.zeros(1 + len(arms) * len(FIGURES))
+        rng = ctx.shared_rng(f"candidates of {part} at {ctx.party}")
+        for users in of_part:
+            rivals = ranking.without(ranking.source(params.negative_pool, train, held_out, users), positive[users])
+            drawn = ranking.candidates(rng, rivals, params.negatives)
+            figures = [_figures(arm(users), positive[users], (drawn, rivals), params.at) for arm in arms]
+            found += np.concatenate([[len(users)], *figures])
+            done += 1
+            ctx.progress(done, every, "blocks")
+        yield found
+
+
+def _arms(ctx: Context, params: EvaluateRankingParams, train: Histories) -> list[Scorer]:
+    """Return what scores items in each of `ARMS`."""
+    scores = KINDS[params.kind].scores
+    models = [partial(scores, ctx.inputs[name], train) for name in ("model", "alone")]
+    return [*models, partial(popularity.scores, popularity.statistics(train), train)]
+
+
+def _figures(scores: np.ndarray, positive: np.ndarray, against: Sequence[np.ndarray], at: int) -> list[float]:
+    """Return Σ of `FIGURES` over people."""
+    found = [ranking.ranks(scores, positive, rivals) for rivals in against]
+    return [float(figure(r, at).sum()) for r in found for figure in (ranking.hit_ratio, ranking.ndcg)]
+
+
+def _bound(ctx: Context, params: EvaluateRankingParams) -> bytes:
+    model: Arrays = ctx.inputs["model"]
+    return bytes.fromhex(
+        digest([digest_bytes(np.ascontiguousarray(model[name]).tobytes()) for name in KINDS[params.kind].shared])
+    )
+
+
+COMPONENT = Component(
+    name="evaluate_ranking",
+    roles={"data_holder": data_holder, "aggregator": aggregator},
+    params=EvaluateRankingParams,
+    messages=MESSAGES,
+    inputs={
+        "ratings": "ratings split by split_leave_one_out",
+        "model": "this party's part of the model",
+        "alone": "a model of the same kind from this party's own statistics, nothing exchanged",
+    },
+    optional_inputs=("ratings", "model", "alone"),  # the aggregator has none
+    outputs={"metrics": "HR and NDCG by arm and part, and n of each part; the same document at every data_holder"},
+    min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
+    adversary=ADVERSARY + "Only sums over min_count people or more of each part leave a party.\n"
+    "Not protected: what the totals say; two evaluations of one model differ by the people in one of them.",
+)
