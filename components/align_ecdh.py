@@ -36,7 +36,7 @@ import numpy as np
 import pyarrow as pa
 
 from base.errors import CryptoError
-from components.alignment import AlignParams
+from components.alignment import INPUTS, OUTPUTS, AlignParams
 from components.alignment_ids import Ids, own_ids
 from components.alignment_matches import MATCHED, common_to_all, receive_matched, require_enough, send_matched
 from components.alignment_report import finish
@@ -110,9 +110,7 @@ def sender(ctx: Context, params: AlignParams) -> Outputs:
             ctx.send("order", pa.table({"point": exchange.permutation(b).astype(np.int32)}), receiver)
 
     # 4.
-    places = receive_matched(ctx, ids)
-    ctx.require((places is not None) == (ctx.party in learners), f"matches told by {receiver}",
-                expected=f"to {', '.join(learners) or 'nobody'}", found="others")  # fmt: skip
+    places = receive_matched(ctx, ids, learners)
     rows = None if places is None else exchange.rows(places)
     exchange.close()
     return finish(ctx, params, ids, rows, None)
@@ -120,10 +118,9 @@ def sender(ctx: Context, params: AlignParams) -> Outputs:
 
 def _permuted(ctx: Context, params: AlignParams, ids: Ids) -> bool:
     """Return whether senders permute their answers; refuse buckets in which that hides nothing."""
-    permuted = params.cardinality_pass or params.cardinality_only
-    if permuted:
+    if params.counts:
         require_countable(ctx, params, ids)
-    return permuted
+    return params.counts
 
 
 def _meet_all(ctx: Context, params: AlignParams, ids: Ids, exchanges: Mapping[str, Exchange]) -> dict[str, np.ndarray]:
@@ -187,12 +184,9 @@ COMPONENT = Component(
     roles={"receiver": receiver, "sender": sender},
     params=AlignParams,
     messages=MESSAGES,
-    inputs={"tables": "validated tables, ids in normal form", "report": "validate_tables' report: counts by rule"},
+    inputs=INPUTS,
     optional_inputs=("report",),
-    outputs={
-        "alignment": "row of the party's own sorted distinct ids, aligned index, first row of the table that holds it",
-        "report": "counts of the party's own ids: read, null, invalid, duplicate, distinct, aligned",
-    },
+    outputs=OUTPUTS,
     min_parties={"receiver": 1, "sender": 1},
     adversary="Semi-honest, static. The receiver learns every pairwise intersection with its senders and all sizes to\n"
     "pad_to; a sender its people common to all, unless reveal_to leaves it out. Each point sent is a counted test.\n"

@@ -33,26 +33,23 @@ import numpy as np
 import pyarrow as pa
 
 from base.errors import ConsentError, CryptoError, DataError
-from components.alignment import AlignParams
-from components.alignment_ids import ANY_SIZE, LARGEST_BUCKET, Ids, capacity, own_ids
+from components.alignment import INPUTS, OUTPUTS, AlignParams
+from components.alignment_ids import ANY_SIZE, LARGEST_BUCKET, Ids, own_ids
 from components.alignment_matches import MATCHED, receive_matched, require_enough, rows_at, send_matched
 from components.alignment_report import finish
 from components.alignment_rule import require_column
 from components.alignment_sizes import SIZE_MESSAGES, exchange_sizes
-from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common
+from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common, pass_exchanges
 from components.contract import Component, Context, Outputs
-from components.curve_exchange import Exchange, close_all
+from components.curve_exchange import close_all
 from components.quota import spend
-from components.signature_cache import as_keys, find
+from components.sorted_tags import TAG, match_tags, send_tags
 from crypto.agreement import frame
-from crypto.curve import from_column, to_column
 from crypto.keyed_hash import EphemeralKey, TagKey
 from features.id_entropy import all_digits, low_entropy
 from features.spec import Column
 from transport.message import Message, Protection, WireSchema
 
-TAG = 32
-SLICE = 1 << 20  # tags in one message: 32 MB
 KEY = WireSchema("signed_key", {"public": pa.binary(32), "signature": pa.binary(64)})
 KEYED_TAGS = WireSchema("keyed_tags", {"tag": pa.binary(TAG)})
 _KEY = "nothing: a public key of this attempt, signed"
@@ -73,18 +70,14 @@ class AlignKeyedHashParams(AlignParams):
 
     allow_low_entropy: bool = False  # ids that the receiver can count through; the accord has to allow it
 
-    @property
-    def counts(self) -> bool:
-        """Tell whether there is a cardinality pass."""
-        return self.cardinality_pass or self.cardinality_only
-
 
 def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     """Return the rows of the own ids in the aligned order, where the receiver may learn it, and the report."""
     # 1. Sizes and the id rule; if the accord asks, how many are common.
     learners, ids = _begin(ctx, params)
-    ((sender, points),) = exchange_sizes(ctx, params, ids).items()
-    exchanges = {sender: Exchange(ctx, params, ids, (ctx.party, sender), points)} if params.counts else {}
+    sizes = exchange_sizes(ctx, params, ids)
+    ((sender, points),) = sizes.items()
+    exchanges = pass_exchanges(ctx, params, ids, sizes)
     counted = count_common(ctx, params, ids, exchanges) if exchanges else {}
     if params.cardinality_only:
         close_all(exchanges)
@@ -94,8 +87,10 @@ def receiver(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     key = _agree(ctx, params, sender, points * params.buckets, ids)
 
     # 3. Tags of the sender's ids, compared with those of the own.
-    rows, positions = _match(ctx, ids, key, sender, points * params.buckets)
+    rows, positions = match_tags(ctx, _tags(ids, key), sender, points * params.buckets)
     require_enough(ctx, params, len(rows))
+    ascending = np.argsort(rows)  # tags are new in each attempt: the aligned order must not follow them
+    rows, positions = rows[ascending], positions[ascending]
 
     # 4. One order for both, drawn by the receiver alone: it says nothing about rows, ids or time.
     order = ctx.private_rng("alignment").permutation(len(rows))
@@ -108,8 +103,9 @@ def sender(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     """Return the rows of the own ids in the aligned order, where the sender may learn it, and the report."""
     # 1.
     learners, ids = _begin(ctx, params)
-    ((receiver, points),) = exchange_sizes(ctx, params, ids).items()
-    exchanges = {receiver: Exchange(ctx, params, ids, (receiver, ctx.party), points)} if params.counts else {}
+    sizes = exchange_sizes(ctx, params, ids)
+    ((receiver, points),) = sizes.items()
+    exchanges = pass_exchanges(ctx, params, ids, sizes)
     for exchange in exchanges.values():
         be_counted(ctx, params, ids, exchange)
     if params.cardinality_only:
@@ -120,12 +116,10 @@ def sender(ctx: Context, params: AlignKeyedHashParams) -> Outputs:
     key = _agree(ctx, params, receiver, points * params.buckets, ids)
 
     # 3. Padded, in the order of the tags' bytes.
-    order = _send_tags(ctx, ids, key, capacity(ids.padded, params.buckets) * params.buckets)
+    order = send_tags(ctx, _padded(ctx, _tags(ids, key), ids.points))
 
     # 4.
-    positions = receive_matched(ctx, ids)
-    ctx.require((positions is not None) == (ctx.party in learners), f"matches told by {receiver}",
-                expected=f"to {', '.join(learners)}", found="others")  # fmt: skip
+    positions = receive_matched(ctx, ids, learners)
     rows = None if positions is None else rows_at(positions, order, len(ids.values))
     close_all(exchanges)
     return finish(ctx, params, ids, rows, None)
@@ -188,38 +182,10 @@ def _signed(ctx: Context, party: str, public: bytes) -> bytes:
     return frame(b"accord keyed hash key 1", *attempt, public)
 
 
-def _send_tags(ctx: Context, ids: Ids, key: TagKey, count: int) -> np.ndarray:
-    """Send `count` tags in ascending order; return the row that each stands for, len(ids) or more for padding."""
-    padding = np.frombuffer(ctx.secret_bytes(TAG * (count - len(ids.values))), np.uint8).reshape(-1, TAG)
-    tags = np.concatenate([_tags(ids, key), padding])
-    order = np.argsort(as_keys(tags))
-    for start in range(0, count, SLICE):
-        ctx.send("tags", pa.table({"tag": to_column(tags[order[start : start + SLICE]])}))
-        ctx.progress(min(start + SLICE, count), count, "tags")
-    return order
-
-
-def _match(ctx: Context, ids: Ids, key: TagKey, sender: str, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (own rows, ascending, and their positions among the sender's tags) of equal tags, slice by slice.
-
-    `CryptoError` for tags that repeat, stand in another order, or are of another number than announced.
-    """
-    own = as_keys(_tags(ids, key))
-    order = np.argsort(own)
-    own, last, rows, positions = own[order], own[:0], [], []
-    for start in range(0, count, SLICE):
-        tags = as_keys(from_column(ctx.recv("tags", sender)["tag"], TAG))
-        both = np.concatenate([last, tags])
-        if len(tags) != min(SLICE, count - start) or not (both[1:] > both[:-1]).all():
-            raise CryptoError("tags repeat, are not sorted or are of another number", where=f"tags of {sender}",
-                              expected=f"{count} different tags")  # fmt: skip
-        at, last = find(tags, own), tags[-1:]
-        rows.append(order[at[at >= 0]])
-        positions.append(start + np.flatnonzero(at >= 0))
-        ctx.progress(start + len(tags), count, "tags")
-    found, at = np.concatenate(rows), np.concatenate(positions)
-    ascending = np.argsort(found)  # tags are new in each attempt: the aligned order must not follow them
-    return found[ascending], at[ascending]
+def _padded(ctx: Context, tags: np.ndarray, count: int) -> np.ndarray:
+    """Return the tags with random ones behind them, `count` in all."""
+    padding = np.frombuffer(ctx.secret_bytes(TAG * (count - len(tags))), np.uint8).reshape(-1, TAG)
+    return np.concatenate([tags, padding])
 
 
 def _tags(ids: Ids, key: TagKey) -> np.ndarray:
@@ -235,12 +201,9 @@ COMPONENT = Component(
     roles={"receiver": receiver, "sender": sender},
     params=AlignKeyedHashParams,
     messages=MESSAGES,
-    inputs={"tables": "validated tables, ids in normal form", "report": "validate_tables' report: counts by rule"},
+    inputs=INPUTS,
     optional_inputs=("report",),
-    outputs={
-        "alignment": "row of the party's own sorted distinct ids, aligned index, first row of the table that holds it",
-        "report": "counts of the party's own ids: read, null, invalid, duplicate, distinct, aligned",
-    },
+    outputs=OUTPUTS,
     min_parties={"receiver": 1, "sender": 1},
     adversary="Semi-honest, static, two parties. WHOEVER HOLDS THE KEY, the receiver, can try any id on the sender's\n"
     "tags, uncounted: with a small id space it reads all of them. Such ids are refused unless the accord allows them.\n"

@@ -24,18 +24,17 @@ about the result or asks for ids that are not its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
+from components.alignment import INPUTS, OUTPUTS
 from components.alignment_ids import ANY_SIZE, LARGEST_BUCKET, Ids, capacity, own_ids
 from components.alignment_matches import MATCHED, common_to_all, receive_matched, require_enough, rows_at, send_matched
 from components.alignment_report import finish
 from components.alignment_rule import require_sparse
 from components.alignment_sizes import SIZE_MESSAGES, exchange_sizes
-from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common
+from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common, pass_exchanges
 from components.contract import Component, Context, Outputs
-from components.curve_exchange import Exchange, close_all
+from components.curve_exchange import close_all
 from components.rsa_batches import BATCHES, NUMBERS, TAGS, AlignRsaParams, Answering, Asking
 from transport.message import MAX_BYTES, MAX_COUNT, Message, Protection
 
@@ -59,9 +58,9 @@ MESSAGES = (
 def receiver(ctx: Context, params: AlignRsaParams) -> Outputs:
     """Return the rows of the own ids in the aligned order, where the receiver may learn it, and the report."""
     # 1. Sizes first; then, if the accord asks, how many are common, by a cardinality pass.
-    learners, ids = _learners(ctx, params), _own_ids(ctx, params)
+    learners, ids = params.learners(ctx), _own_ids(ctx, params)
     sizes = exchange_sizes(ctx, params, ids)
-    exchanges = _exchanges(ctx, params, ids, sizes)
+    exchanges = pass_exchanges(ctx, params, ids, sizes)
     counted = count_common(ctx, params, ids, exchanges) if exchanges else {}
     if params.cardinality_only:
         close_all(exchanges)
@@ -99,9 +98,9 @@ def receiver(ctx: Context, params: AlignRsaParams) -> Outputs:
 def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
     """Return the rows of the own ids in the aligned order, where this sender may learn it, and the report."""
     # 1.
-    learners, ids = _learners(ctx, params), _own_ids(ctx, params)
+    learners, ids = params.learners(ctx), _own_ids(ctx, params)
     sizes = exchange_sizes(ctx, params, ids)
-    exchanges = _exchanges(ctx, params, ids, sizes)
+    exchanges = pass_exchanges(ctx, params, ids, sizes)
     for exchange in exchanges.values():
         be_counted(ctx, params, ids, exchange)
     if params.cardinality_only:
@@ -123,22 +122,11 @@ def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
     order = answering.send_tags(capacity(ids.padded, params.buckets) * params.buckets)
 
     # 5. The order of the receiver; what it says is about the own tags alone.
-    positions = receive_matched(ctx, ids)
-    ctx.require((positions is not None) == (ctx.party in learners), f"matches told by {receiver}",
-                expected=f"to {', '.join(learners)}", found="others")  # fmt: skip
+    positions = receive_matched(ctx, ids, learners)
     rows = None if positions is None else rows_at(positions, order, len(ids.values))
     answering.close()
     close_all(exchanges)
     return finish(ctx, params, ids, rows, None)
-
-
-def _learners(ctx: Context, params: AlignRsaParams) -> tuple[str, ...]:
-    senders = len(ctx.parties("sender"))
-    ctx.require(
-        not params.cardinality_only or senders == 1, "the number in common is counted with one sender alone",
-        expected="one sender", found=senders, remedy="a step for each sender, or cardinality_only: false",
-    )  # fmt: skip
-    return params.learners(ctx)
 
 
 def _own_ids(ctx: Context, params: AlignRsaParams) -> Ids:
@@ -153,24 +141,13 @@ def _own_ids(ctx: Context, params: AlignRsaParams) -> Ids:
     return ids
 
 
-def _exchanges(ctx: Context, params: AlignRsaParams, ids: Ids, sizes: Mapping[str, int]) -> dict[str, Exchange]:
-    """Return the exchanges of a cardinality pass by peer, none without one."""
-    if not params.counts:
-        return {}
-    pairs = {peer: (ctx.party, peer) if ctx.role == "receiver" else (peer, ctx.party) for peer in sizes}
-    return {peer: Exchange(ctx, params, ids, pair, sizes[peer]) for peer, pair in pairs.items()}
-
-
 COMPONENT = Component(
     name="align_rsa",
     roles={"receiver": receiver, "sender": sender},
     params=AlignRsaParams,
     messages=MESSAGES,
-    inputs={"tables": "validated tables, ids in normal form", "report": "of validate_tables, for the join report"},
-    outputs={
-        "alignment": "row of the party's own sorted distinct ids, aligned index, first row of the table that holds it",
-        "report": "counts of the party's own ids: read, null, invalid, duplicate, distinct, aligned",
-    },
+    inputs=INPUTS,
+    outputs=OUTPUTS,
     optional_inputs=("report",),
     min_parties={"receiver": 1, "sender": 1},
     adversary="Semi-honest, static. All in reveal_to learn who is common; the receiver also who is with each sender.\n"

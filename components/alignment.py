@@ -22,6 +22,12 @@ from annotated_types import Ge, Le
 from components.contract import Context, Params
 from components.declared import ByParty, TableName, column_of, held_by
 
+INPUTS = {"tables": "validated tables, ids in normal form", "report": "validate_tables' report: counts by rule"}
+OUTPUTS = {
+    "alignment": "row of the party's own sorted distinct ids, aligned index, first row of the table that holds it",
+    "report": "counts of the party's own ids: read, null, invalid, duplicate, distinct, aligned",
+}
+
 
 class AlignParams(Params):
     """Whose column is aligned, and what comes of it; all alignments take these."""
@@ -39,6 +45,11 @@ class AlignParams(Params):
     pad_to: Annotated[int, Ge(1)] = 1024  # sizes are padded to a multiple of it
     buckets: Annotated[int, Ge(1), Le(1 << 16)] = 1  # B
     spark_above: Annotated[int, Ge(1)] = 5_000_000  # own ids; from there on Spark partitions and computes
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether answers are permuted: the number in common comes before anybody sees who, or instead of it."""
+        return self.cardinality_pass or self.cardinality_only
 
     def learners(self, ctx: Context) -> tuple[str, ...]:
         """Return the parties that end with the alignment; `DataError` for parameters that do not fit the parties."""

@@ -51,10 +51,11 @@ def send_matched(ctx: Context, peer: str, positions: np.ndarray | None, points: 
         ctx.send("matched", pa.table({"sealed": pa.array([sealed], pa.binary())}), peer)
 
 
-def receive_matched(ctx: Context, ids: Ids) -> np.ndarray | None:
+def receive_matched(ctx: Context, ids: Ids, learners: tuple[str, ...]) -> np.ndarray | None:
     """Return the positions of this sender's people, or None where it does not learn them.
 
-    `CryptoError` for more of them than this sender has ids, than the first number says, or without the padding.
+    `CryptoError` for more of them than this sender has ids, than the first number says, or without the padding;
+    `DataError` where the receiver tells others than `learners`.
     """
     (peer,) = ctx.parties("receiver")
     numbers = 1 + ids.points
@@ -63,6 +64,8 @@ def receive_matched(ctx: Context, ids: Ids) -> np.ndarray | None:
     if not NOBODY <= count <= len(ids.values) or (data[1 + max(count, 0) :] != NOBODY).any():
         raise CryptoError("the receiver's matches are of another number", expected="as announced, padded to N",
                           where=f"matches of {peer}")  # fmt: skip
+    ctx.require((count != NOBODY) == (ctx.party in learners), f"matches told by {peer}",
+                expected=f"to {', '.join(learners) or 'nobody'}", found="others")  # fmt: skip
     return None if count == NOBODY else data[1 : 1 + count]
 
 

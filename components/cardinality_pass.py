@@ -38,6 +38,14 @@ PASS_MESSAGES = (*(replace(message, reveals=_ONLY + message.reveals) for message
 # fmt: on
 
 
+def pass_exchanges(ctx: Context, params: AlignParams, ids: Ids, sizes: Mapping[str, int]) -> dict[str, Exchange]:
+    """Return the exchanges of a cardinality pass by peer, none without one; `sizes` as `exchange_sizes` gives them."""
+    if not params.counts:
+        return {}
+    pairs = {peer: (ctx.party, peer) if ctx.role == "receiver" else (peer, ctx.party) for peer in sizes}
+    return {peer: Exchange(ctx, params, ids, pair, sizes[peer]) for peer, pair in pairs.items()}
+
+
 def count_common(ctx: Context, params: AlignParams, ids: Ids, exchanges: Mapping[str, Exchange]) -> dict[str, int]:
     """Run a cardinality pass as receiver; return {sender: ids in common}, or stop with all senders alike."""
     common = dict.fromkeys(exchanges, 0)

@@ -22,8 +22,9 @@ from base.errors import CryptoError
 from components.alignment import AlignParams
 from components.alignment_ids import Ids
 from components.contract import Context
-from components.signature_cache import DIGEST, SignatureCache, as_keys, find
+from components.signature_cache import DIGEST, SignatureCache
 from components.signature_quota import Signing
+from components.sorted_tags import match_tags, send_tags
 from crypto.agreement import frame
 from crypto.blind_rsa import Blinding, digest, tag
 from crypto.primes import random_unit
@@ -34,7 +35,6 @@ from transport.message import FIXED_BINARY, WireSchema
 NUMBERS = WireSchema("rsa_numbers", {"number": FIXED_BINARY})
 TAGS = WireSchema("tags", {"tag": pa.binary(DIGEST)})
 BATCHES = WireSchema("batches", {"batches": pa.int32()})
-SLICE = 1 << 20  # tags in one message: 32 MB
 
 
 class AlignRsaParams(AlignParams):
@@ -43,11 +43,6 @@ class AlignRsaParams(AlignParams):
     key_bits: Literal[2048, 3072, 4096] = 3072  # bits of the RSA modulus
     key_period: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")] = ""  # another label: another key
     max_signatures: Annotated[int, Ge(1)] = 100_000  # for one receiver in a key_period, padding included
-
-    @property
-    def counts(self) -> bool:
-        """Tell whether there is a cardinality pass."""
-        return self.cardinality_pass or self.cardinality_only
 
 
 class Asking(Secret):
@@ -89,19 +84,7 @@ class Asking(Secret):
 
         `CryptoError` for tags that repeat, stand in another order, or are of another number than announced.
         """
-        own = as_keys(_tags(self._ctx, self.cache.digests))
-        order = np.argsort(own)
-        ordered, last, rows, positions = own[order], own[:0], [], []
-        for start in range(0, self._count, SLICE):
-            tags = as_keys(_bytes(self._ctx.recv("tags", self._sender)["tag"]))
-            both = np.concatenate([last, tags])
-            if len(tags) != min(SLICE, self._count - start) or not (both[1:] > both[:-1]).all():
-                raise CryptoError("tags repeat, are not sorted or are of another number",
-                                  expected=f"{self._count} different tags", party=self._sender)  # fmt: skip
-            at, last = find(tags, ordered), tags[-1:]
-            rows.append(order[at[at >= 0]])
-            positions.append(start + np.flatnonzero(at >= 0))
-        return np.concatenate(rows), np.concatenate(positions)
+        return match_tags(self._ctx, _tags(self._ctx, self.cache.digests), self._sender, self._count)
 
 
 class Answering(Secret):
@@ -148,11 +131,7 @@ class Answering(Secret):
         Own ids come first among the digests, then padding.
         """
         padding = self._cache.padding(count - len(self._ids.values))
-        tags = _tags(self._ctx, np.vstack([self._cache.digests, padding]))
-        order = np.argsort(as_keys(tags))
-        for start in range(0, count, SLICE):
-            self._ctx.send("tags", pa.table({"tag": _column(tags[order[start : start + SLICE]])}))
-        return order
+        return send_tags(self._ctx, _tags(self._ctx, np.vstack([self._cache.digests, padding])))
 
     def close(self) -> None:
         """Put batches together, drop ids that are gone, forget what a further attempt would need."""
@@ -225,19 +204,6 @@ def _tags(ctx: Context, digests: np.ndarray) -> np.ndarray:
 
 def _number(count: int) -> pa.Table:
     return pa.table({"batches": pa.array([count], pa.int32())})
-
-
-def _column(rows: np.ndarray) -> pa.Array:
-    data = pa.py_buffer(np.ascontiguousarray(rows))
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(rows.shape[1]), len(rows), [None, data])
-
-
-def _bytes(column: pa.ChunkedArray) -> np.ndarray:
-    """Return a column of fixed width as (n, width) bytes."""
-    array = column.combine_chunks()
-    width = array.type.byte_width
-    data = np.frombuffer(array.buffers()[1], np.uint8)
-    return data[array.offset * width : (array.offset + len(array)) * width].reshape(-1, width)
 
 
 def _table(key: RsaPublicKey, numbers: Sequence[mpz]) -> pa.Table:

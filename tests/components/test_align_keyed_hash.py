@@ -67,7 +67,7 @@ def test_both_end_with_the_same_people_in_the_same_order(parties, how):
 
 @pytest.mark.parametrize("slices", [1, 7, 64])
 def test_tags_that_cross_in_slices_are_compared_alike(parties, monkeypatch, slices):
-    monkeypatch.setattr(align_keyed_hash, "SLICE", slices)
+    monkeypatch.setattr("components.sorted_tags.SLICE", slices)
     ids = {"bank": PEOPLE[:50], "bureau": PEOPLE[20:120]}
     outcome = align(parties, ids)
     assert outcome.errors == {}
@@ -361,7 +361,7 @@ def test_tags_of_another_order_or_number_are_refused(parties, kind):
 
 
 def test_a_tag_that_repeats_across_slices_is_refused(parties, monkeypatch):
-    monkeypatch.setattr(align_keyed_hash, "SLICE", 8)
+    monkeypatch.setattr("components.sorted_tags.SLICE", 8)
     first = []
 
     def make(table):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from base.errors import AccordError, Cancelled, ConsentError, CryptoError, DataError, EnvironmentMissing
-from components import align_rsa, alignment_matches, rsa_batches, signature_cache
+from components import align_rsa, alignment_matches, rsa_batches, signature_cache, sorted_tags
 from components.registry import component
 from crypto.rsa import RsaSecretKey
 from features.spec import Column, FeatureSpec, IdRule
@@ -497,9 +497,9 @@ def test_a_full_disk_is_named_and_a_further_attempt_loses_nothing(parties, monke
 @pytest.mark.parametrize(
     ("party", "method", "wrong", "says"),
     [
-        ("bureau", "_column", lambda tags: tags.take(pa.array([1, 0, *range(2, 32)])), "tags repeat"),
-        ("bureau", "_column", lambda tags: tags.take(pa.array([0, 0, *range(2, 32)])), "tags repeat"),
-        ("bureau", "_column", lambda tags: tags.slice(1), "tags repeat"),
+        ("bureau", "to_column", lambda tags: tags.take(pa.array([1, 0, *range(2, 32)])), "tags repeat"),
+        ("bureau", "to_column", lambda tags: tags.take(pa.array([0, 0, *range(2, 32)])), "tags repeat"),
+        ("bureau", "to_column", lambda tags: tags.slice(1), "tags repeat"),
         ("bank", "_number", lambda table: pa.table({"batches": pa.array([99], pa.int32())}), "more new ids"),
         ("bank", "_table", lambda table: table.slice(1), "a batch of another size"),
         ("bank", "_table", lambda table: pa.concat_tables([table.slice(1), table.slice(1, 1)]), "numbers to sign"),
@@ -509,11 +509,12 @@ def test_a_full_disk_is_named_and_a_further_attempt_loses_nothing(parties, monke
         ("bank", "_number", lambda table: table.slice(1), "a number of another form"),
         ("bureau", "_number", lambda table: table.slice(1), "a number of another form"),
         ("bank", "_number", lambda table: pa.concat_tables([table, table]), "a number of another form"),
-        ("bureau", "_column", lambda tags: tags.slice(len(tags)), "tags repeat"),
+        ("bureau", "to_column", lambda tags: tags.slice(len(tags)), "tags repeat"),
     ],
 )
 def test_a_peer_that_deviates_is_refused(parties, monkeypatch, party, method, wrong, says):
-    honest, here = getattr(rsa_batches, method), component("align_rsa").roles
+    module = rsa_batches if hasattr(rsa_batches, method) else sorted_tags
+    honest, here = getattr(module, method), component("align_rsa").roles
     role = here["receiver" if party == "bank" else "sender"]
     deviating = set()
 
@@ -522,7 +523,7 @@ def test_a_peer_that_deviates_is_refused(parties, monkeypatch, party, method, wr
         return role(ctx, params)
 
     monkeypatch.setattr(
-        rsa_batches, method,
+        module, method,
         lambda *args: wrong(honest(*args)) if threading.get_ident() in deviating else honest(*args),
     )  # fmt: skip
     outcome = align(parties, {"bank": BANK, "bureau": BUREAU}, functions={party: deviates})
@@ -567,7 +568,7 @@ def test_cardinality_only_ends_with_the_number(parties, monkeypatch):
 
 
 def test_many_slices_and_segments_are_one_set(parties, monkeypatch):
-    monkeypatch.setattr("components.rsa_batches.SLICE", 7)
+    monkeypatch.setattr("components.sorted_tags.SLICE", 7)
     monkeypatch.setattr("components.signature_cache.SEGMENT", 10)
     for run, last in (("night-1", 60), ("night-2", 72)):
         ids = {"bank": people(0, last), "bureau": people(20, 90)}

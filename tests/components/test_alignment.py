@@ -216,12 +216,12 @@ def test_matches_come_in_pieces_and_whole(monkeypatch, count):
     send_matched(ctx, "bureau", wanted, 12)
     sizes = [len(table["sealed"][0].as_py()) for table in ctx.messages]
     assert len(sizes) == 4
-    np.testing.assert_array_equal(receive_matched(ctx, ids), wanted)
+    np.testing.assert_array_equal(receive_matched(ctx, ids, ("bank", "bureau")), wanted)
     assert not ctx.messages
     # Who is not told gets as many bytes, and neither number can be read from outside.
     send_matched(ctx, "bureau", None, 12)
     assert [len(table["sealed"][0].as_py()) for table in ctx.messages] == sizes
-    assert receive_matched(ctx, ids) is None
+    assert receive_matched(ctx, ids, ("bank",)) is None
 
 
 def seal(ctx, *numbers, piece=0, data=None):
@@ -248,7 +248,7 @@ def test_matches_of_another_number_are_refused(first, error):
     ctx, ids = sender(4)
     ctx.messages.append(seal(ctx, *first))
     with pytest.raises(CryptoError, match=error):
-        receive_matched(ctx, ids)
+        receive_matched(ctx, ids, ("bank", "bureau"))
 
 
 def test_pieces_in_another_order_or_of_another_form_are_refused(monkeypatch):
@@ -256,10 +256,10 @@ def test_pieces_in_another_order_or_of_another_form_are_refused(monkeypatch):
     ctx, ids = sender(9)
     ctx.messages += [seal(ctx, 4, 0, 1, 2), seal(ctx, 3, -1, -1, -1, piece=0)]  # a piece that comes twice
     with pytest.raises(CryptoError, match="does not open"):
-        receive_matched(ctx, ids)
+        receive_matched(ctx, ids, ("bank", "bureau"))
     ctx.messages = [seal(ctx, 4, 0, 1, 2), seal(ctx, data=b"1234567", piece=1)]
     with pytest.raises(CryptoError, match="another form"):
-        receive_matched(ctx, ids)
+        receive_matched(ctx, ids, ("bank", "bureau"))
 
 
 # The report.
