@@ -172,11 +172,12 @@ def on_spark(parties, spark):
         parties.folder.mkdir(exist_ok=True)
 
         def at_a_node(ctx, params):
-            services = replace(ctx.services, spark=lambda: spark)
+            services = replace(ctx.services, spark=lambda: spark, spec=lambda _: spec())
             rounds = FileCheckpoint(parties.folder / ctx.party / "rounds", resume)
             return component("align_ecdh").roles[ctx.role](replace(ctx, services=services, checkpoint=rounds), params)
 
-        inputs = {party: {"tables": {"t": pa.table({"id": ids})}} for party, ids in IDS.items()}
+        tables = {party: pa.table({"id": ids}).replace_schema_metadata({"spec": "edge"}) for party, ids in IDS.items()}
+        inputs = {party: {"tables": {"t": table}} for party, table in tables.items()}
         given = {"tables": dict.fromkeys(IDS, "t"), "id_column": "id", "min_overlap": 1, "buckets": BUCKETS}
         return parties("align_ecdh", ROLES, inputs, given | {"pad_to": 32} | params, attempt=attempt,
                        functions=dict.fromkeys(IDS, at_a_node))  # fmt: skip
