@@ -52,8 +52,8 @@ def ridge_inverse(A: Floats, λ: float) -> Floats:
 def enough_ridge(A: Floats, λ: float) -> float:
     """Return the first of λ, 2λ, 4λ, ... with A + λ/2·I positive definite, for a symmetric A (n, n), λ > 0.
 
-    It is λ itself for a Gram matrix. One with pairs set to 0 has directions below 0, and none may lose more than half of
-    its λ. `ValueError` where A is not finite.
+    It is λ itself for a Gram matrix. One with pairs set to 0 has directions below 0, and none may lose more than half
+    of its λ. `ValueError` where A is not finite.
     """
     while linalg.lapack.dpotrf(np.asarray_chkfinite(A) + λ / 2 * np.eye(len(A)))[1] > 0:
         λ *= 2
