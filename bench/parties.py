@@ -66,7 +66,8 @@ def run_step(
     parties = {party: role for role, members in roles.items() for party in members}
     keys = {party: NodeKeys.generate() for party in parties}
     publics = {party: own.public for party, own in keys.items()}
-    exchange, guard = MemoryExchange(), PlanGuard(RUN, {STEP: (part.messages, roles)})
+    table = part.table(params)
+    exchange, guard = MemoryExchange(), PlanGuard(RUN, {STEP: (table, roles)})
     timed, stores, stop = Timed(), {party: MemoryLedgerStore() for party in parties}, list[AccordError]()
 
     def prepare(party: str, folder: Path) -> Callable[[], object]:
@@ -81,7 +82,7 @@ def run_step(
             RUN,
             STEP,
             1,
-            part.messages,
+            table,
             carrier,
             ledger,
             cancelled=lambda: stop[0] if stop else None,

@@ -88,12 +88,13 @@ def main() -> None:
     task, answers = json.loads(sys.stdin.readline()), sys.stdout
     home, party, roles = Path(task["home"]), task["party"], {role: tuple(p) for role, p in task["roles"].items()}
     own, part = NodeKeys.load(home / "keys"), COMPONENTS[task["component"]]
+    table = part.table(task["params"])
     publics = {name: NodePublicKeys.from_document(document) for name, document in task["publics"].items()}
     keys, run = PartyKeys(party, own, publics, home / "secrets"), task["run"]
     identity = Identity(*((home / "keys" / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")))
     store, inbox = MemoryLedgerStore(), DirectoryInbox(home / "inbox")
     ledger = Ledger(keys, store)
-    server = _Server(Door(PlanGuard(run, {STEP: (part.messages, roles)}), ledger, inbox), identity)
+    server = _Server(Door(PlanGuard(run, {STEP: (table, roles)}), ledger, inbox), identity)
     ids = people(task["first"], task["ids"], task["seed"])
     _tell(answers, {"port": server.port})
 
@@ -101,7 +102,7 @@ def main() -> None:
     peers = {name: Address("127.0.0.1", port, name) for name, port in ports.items()}
     (role,) = (role for role, members in roles.items() if party in members)
     carrier, secret = FlightCarrier(keys, identity, peers, inbox), party_secret(home / "keys")
-    channel = Channel(party, role, roles, run, STEP, 1, part.messages, carrier, ledger)
+    channel = Channel(party, role, roles, run, STEP, 1, table, carrier, ledger)
     with Spill(home / "spill") as spills:
         ctx = StepContext(
             run=run, step=STEP, attempt=1, party=party, role=role, roles=roles, inputs={"tables": {TABLE: ids}},

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from base.canonical import digest
-from bench import plain
 from bench.frame import Case
 from bench.parties import Timed, open_sum, run_step
 from components import horizontal_mf
@@ -40,16 +39,21 @@ def cases() -> Iterator[list[Case]]:
 
         return seconds
 
+    def protected(name: str) -> Callable[[], Timed]:
+        params = {**PARAMS, "protection": name}
+        return lambda: run_step(horizontal_mf.COMPONENT, ROLES, inputs, params)
+
     loop = arm("loop", lambda: run_step(horizontal_mf.COMPONENT, ROLES, inputs, PARAMS, _loop()))
-    clear = arm("plain", lambda: run_step(plain.COMPONENT, ROLES, inputs, PARAMS))
-    paillier = arm("paillier", lambda: run_step(horizontal_mf.COMPONENT, ROLES, inputs, PARAMS))
+    clear, secagg, paillier = (arm(name, protected(name)) for name in ("plain", "secagg", "paillier"))
 
     def sent(name: str) -> Callable[[], float]:
         return lambda: last[name].bytes / 2**20
 
     yield [
         Case("round, plain", "loop in one process", "s", clear, loop),
-        Case("round, paillier", "loop in one process", "s", paillier, loop),
+        Case("round, secagg", "plain", "s", secagg, clear),
+        Case("round, paillier", "plain", "s", paillier, clear),
+        Case("step of 3 rounds, secagg", "plain", "MiB", sent("secagg"), sent("plain")),
         Case("step of 3 rounds, paillier", "plain", "MiB", sent("paillier"), sent("plain")),
     ]
 
@@ -58,7 +62,9 @@ def _loop() -> dict[str, Callable[[Context, Any], Outputs]]:
     add = open_sum(len(BANKS))
 
     def bank(ctx: Context, params: HorizontalMfParams) -> Outputs:
-        def total(values: np.ndarray, lanes: Lanes, round_number: int, bound: bytes, name: str) -> np.ndarray:
+        def total(
+            values: np.ndarray, lanes: Lanes, round_number: int, bound: bytes, name: str = "vector"
+        ) -> np.ndarray:
             q = np.ldexp(lanes.quantise(values, name).astype(np.float64), -lanes.fraction)
             return np.asarray(add(ctx.party, round_number, q))
 

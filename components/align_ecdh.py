@@ -54,7 +54,7 @@ MESSAGES = (
     *SIZE_MESSAGES,
     *exchange_messages("which of the receiver's ids the sender has; with cardinality_pass or cardinality_only a receiver that follows the protocol sees how many in each bucket, one that deviates sees which"),  # noqa: E501
     PASSED,
-    Message("order", "sender", "receiver", PERMUTATION, Protection.PUBLIC, "after a cardinality pass: which of the receiver's ids the sender has", max_count=MOST),  # noqa: E501
+    Message("order", "sender", "receiver", PERMUTATION, Protection.PUBLIC, "after the count: which of the receiver's ids the sender has", max_count=MOST, only_if=(("cardinality_pass", True),)),  # noqa: E501
     MATCHED,
 )
 # fmt: on

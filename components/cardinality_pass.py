@@ -31,10 +31,10 @@ SMALLEST = 1 << 12  # own ids in a bucket whose answer is permuted, unless it is
 FEWEST = 20  # own ids of which a number alone is told: each count but 0 and all leaves 20 or more possible sets
 NOTHING = WireSchema("nothing", {})
 # fmt: off
-_ONLY = "only in a cardinality pass: "
-PASSED = Message("passed", "receiver", "sender", NOTHING, Protection.PUBLIC, _ONLY + "that min_overlap is reached, as the receiver says")  # noqa: E501
+_COUNTED = (("cardinality_pass", True), ("cardinality_only", True))
+PASSED = Message("passed", "receiver", "sender", NOTHING, Protection.PUBLIC, "that min_overlap is reached, as the receiver says", only_if=_COUNTED)  # noqa: E501
 _COUNT = exchange_messages("how many of the receiver's ids the sender has, in each bucket; a receiver that deviates sees which")  # noqa: E501
-PASS_MESSAGES = (*(replace(message, reveals=_ONLY + message.reveals) for message in _COUNT), PASSED)
+PASS_MESSAGES = (*(replace(message, only_if=_COUNTED) for message in _COUNT), PASSED)
 # fmt: on
 
 

@@ -174,6 +174,11 @@ class Component:
     adversary: str = ""  # adversary, collusion and what is not protected, in three lines; printed by `accord messages`
     registers: bool = False  # its input `model` is registered under its output `manifest`
 
+    def table(self, params: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Return the messages that a step with these parameters may send: what others need is refused."""
+        filled = {name: f.default for name, f in self.params.model_fields.items()} | dict(params)
+        return tuple(message for message in self.messages if message.admitted(filled))
+
 
 def require(condition: bool, what: str, *, expected: object, found: object, where: str, remedy: str = "") -> None:
     """Raise `DataError` unless the condition holds; `Context.require` adds where."""

@@ -6,9 +6,8 @@ models get no metrics.
 
 Arms: *federated* (the model), *mean* (μ for everyone), *biases* (μ + b_u + b_i that each party fits alone).
 
-Adversary: semi-honest, static. The aggregator together with one data_holder reads every party's sums; all data_holders
-but one together read the last one's. Not protected: what the totals say. A party with fewer than `min_count` ratings
-in a part stops the step before it sends anything.
+Adversary: as in `secure_sum`. Not protected: what the totals say. A party with fewer than `min_count` ratings in a
+part stops the step before it sends anything.
 
     n_j, Σe²  ratings and squared errors of party j, for each part (validation, test) and arm
 """
@@ -23,8 +22,8 @@ import pyarrow as pa
 from annotated_types import Ge
 
 from base.canonical import digest, digest_bytes
-from components.contract import Arrays, Component, Context, Outputs, Params
-from components.secure_sum import MIN_PARTIES, Summer, relay, sum_messages
+from components.contract import Arrays, Component, Context, Outputs
+from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, open_total, relay, sum_messages
 from crypto.packing import Lanes
 from features.indexing import rating_columns
 from models import mf
@@ -36,11 +35,10 @@ ARMS = ("federated", "mean", "biases")
 SHARED = ("mu", "Q", "b_item", "catalogue")  # what must be the same at every party
 
 
-class EvaluateRatingsParams(Params):
+class EvaluateRatingsParams(SumParams):
     """How small a party may be, and the key."""
 
     min_count: Annotated[int, Ge(20)] = 100  # ratings of a part at each party
-    key_bits: Annotated[int, Ge(2048)] = 3072  # Paillier modulus: 2048, 3072 or 4096 bits
 
 
 def data_holder(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
@@ -57,7 +55,7 @@ def data_holder(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
 
     # 2. One protected sum, bound to the model that all must share.
     lanes = Lanes(lane=64, fraction=16, summands=len(ctx.parties("data_holder")))
-    total = Summer(ctx, params.key_bits).total(sums, lanes, 0, _bound(model), "squared errors")
+    total = open_total(ctx, params)(sums, lanes, 0, _bound(model), "squared errors")
 
     # 3. Everyone finishes alike.
     metrics: dict[str, float] = {}
@@ -72,7 +70,7 @@ def data_holder(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
 def aggregator(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
     """Add the protected sums."""
     # 2.
-    relay(ctx, rounds=1)
+    relay(ctx, params, rounds=1)
     return {}
 
 
@@ -117,7 +115,5 @@ COMPONENT = Component(
     optional_inputs=("ratings", "model"),  # the aggregator has none
     outputs={"metrics": "RMSE by arm and part, and n of each part; the same document at every data_holder"},
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
-    adversary="Semi-honest, static. The aggregator with one data_holder reads every party's sums.\n"
-    "All data_holders but one together read the last one's.\n"
-    "Not protected: what the totals say.",
+    adversary=ADVERSARY + "Not protected: what the totals say.",
 )

@@ -5,8 +5,7 @@ data_holder's sorted item ids have the same digest.
 
 Moments are added as in Chan, Golub and LeVeque (1983), eq. 1.1, in one secure sum (`secure_sum`).
 
-Adversary: semi-honest, static. The aggregator together with one data_holder reads every party's three sums; two of
-three data_holders together read the third's. Not protected: what n, Σr and Σr² over all parties say.
+Adversary: as in `secure_sum`. Not protected: what n, Σr and Σr² over all parties say.
 
     n_j  rows of party j    Σr, Σr²  its moments, in units of the column, to 2^−16    μ, σ  result
 """
@@ -20,21 +19,20 @@ import pyarrow as pa
 from annotated_types import Ge
 
 from base.canonical import digest
-from components.contract import Component, Context, Outputs, Params
-from components.secure_sum import MIN_PARTIES, Summer, relay, sum_messages
+from components.contract import Component, Context, Outputs
+from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, open_total, relay, sum_messages
 from crypto.packing import Lanes
 
 MESSAGES = sum_messages("n, Σr and Σr² over all parties, and that all hold one catalogue")
 
 
-class FitStatisticsParams(Params):
+class FitStatisticsParams(SumParams):
     """Which column, how small a party may be, and the key."""
 
     table: str  # name of the table of interactions
     column: str  # numeric, no nulls
     catalogue: str = "catalogue"  # the table whose item_id must be the same at every party
     min_count: Annotated[int, Ge(20)] = 100  # rows; a party with fewer stops the step before it sends anything
-    key_bits: Annotated[int, Ge(2048)] = 3072  # Paillier modulus: 2048, 3072 or 4096 bits
 
 
 def data_holder(ctx: Context, params: FitStatisticsParams) -> Outputs:
@@ -47,7 +45,7 @@ def data_holder(ctx: Context, params: FitStatisticsParams) -> Outputs:
     # 2. One protected sum, bound to the catalogue.
     lanes = Lanes(lane=64, fraction=16, summands=len(ctx.parties("data_holder")))
     moments = np.array([len(r), r.sum(), (r**2).sum()])
-    Σ = Summer(ctx, params.key_bits).total(moments, lanes, 0, bytes.fromhex(catalogue), name="moments")
+    Σ = open_total(ctx, params)(moments, lanes, 0, bytes.fromhex(catalogue), name="moments")
 
     # 3. Everyone finishes alike.
     n, μ = int(Σ[0]), float(Σ[1] / Σ[0])
@@ -58,7 +56,7 @@ def data_holder(ctx: Context, params: FitStatisticsParams) -> Outputs:
 def aggregator(ctx: Context, params: FitStatisticsParams) -> Outputs:
     """Add the protected moments."""
     # 2.
-    relay(ctx, rounds=1)
+    relay(ctx, params, rounds=1)
     return {}
 
 
@@ -75,7 +73,5 @@ COMPONENT = Component(
     outputs={"statistics": "n, mean, deviation and catalogue digest, the same document at every data_holder"},
     optional_inputs=("tables",),  # the aggregator has none
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
-    adversary="Semi-honest, static. The aggregator with one data_holder reads every party's n, Σr and Σr².\n"
-    "All data_holders but one together read the last one's.\n"
-    "Not protected: what the totals say.",
+    adversary=ADVERSARY + "Not protected: what the totals say.",
 )

@@ -5,13 +5,12 @@ nobody shares: what the catalogue says of them, mapped to a row (`models.attribu
 The aggregator ends with nothing.
 
 Biased matrix factorisation (`models.mf`) under federated averaging (McMahan et al. 2017, algorithm 1), row by row
-(`models.row_average`). One round = E local epochs; then w·ΔV and w travel in ONE Paillier-protected vector
-(`secure_sum`), so a difference of two sums never shows a party. Chai et al. (2021, arXiv 1906.05108) encrypt each
+(`models.row_average`). One round = E local epochs; then w·ΔV and w travel in ONE protected vector (`secure_sum`),
+so a difference of two sums never shows a party. Chai et al. (2021, arXiv 1906.05108) encrypt each
 user's gradient; here a party holds many users, and an item with fewer than `min_raters_per_item` of them is withheld.
 
-Adversary: semi-honest, static. The aggregator together with one data_holder reads every party's update; all
-data_holders but one together read the last one's. Not protected: what the totals say, round by round; an item's total
-may come from one party alone, with at least `min_raters_per_item` people behind it. Not differentially private.
+Adversary: as in `secure_sum`. Not protected: what the totals say, round by round; an item's total may come from one
+party alone, with at least `min_raters_per_item` people behind it. Not differentially private.
 
     μ        mean rating                     ()         V    item side, shared          (I, k+1)
     P, b_u   user side, local                (U_j, k)   w_j  raters of each item, or 0  (I,)
@@ -29,8 +28,8 @@ import pyarrow as pa
 from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest, digest_bytes
-from components.contract import Arrays, Component, Context, Outputs, Params
-from components.secure_sum import MIN_PARTIES, Summer, relay, sum_messages
+from components.contract import Arrays, Component, Context, Outputs
+from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, Total, open_total, relay, sum_messages
 from crypto.packing import Lanes
 from features.indexing import rating_columns
 from models import mf
@@ -41,11 +40,9 @@ MESSAGES = sum_messages(
     "per round: Σ w·ΔQ, Σ w·Δb and Σ w (raters of an item at the parties that have enough); "
     "of an item that only one other party trains, that party's row"
 )
-# (values, lanes, round, bound, name) -> Σ over the parties, flat: the one thing that depends on the protection
-Total = Callable[[np.ndarray, Lanes, int, bytes, str], np.ndarray]
 
 
-class HorizontalMfParams(Params):
+class HorizontalMfParams(SumParams):
     """Size of the model, how it learns, and what a party withholds. The defaults were found on validation ratings."""
 
     embedding_size: Annotated[int, Ge(1), Le(256)] = 16  # k
@@ -61,21 +58,20 @@ class HorizontalMfParams(Params):
     attribute_ridge: Annotated[float, Gt(0)] = 50.0  # λ of the map from an item's attributes to its row, in raters
     lane: Literal[16, 24, 32, 64] = 16  # bits of a lane; a weight takes two
     fraction: Annotated[int, Ge(0), Le(30)] = 6  # bits after the point of w·ΔV: 1/64 of a star and rater
-    key_bits: Annotated[int, Ge(2048)] = 3072  # Paillier modulus: 2048, 3072 or 4096 bits
 
 
 def data_holder(ctx: Context, params: HorizontalMfParams) -> Outputs:
     """Return this party's part of the model."""
     # 1. Own ratings and the weights of their items, checked before anything is sent.
     own = load(ctx, params)
-    return train(ctx, params, own, Summer(ctx, params.key_bits).total)
+    return train(ctx, params, own, open_total(ctx, params))
 
 
 def aggregator(ctx: Context, params: HorizontalMfParams) -> Outputs:
     """Add the protected contributions of every round."""
     first = resumed(ctx)
     # 4.
-    relay(ctx, params.rounds - first, keep_round(ctx))
+    relay(ctx, params, params.rounds - first, keep_round(ctx))
     return {}
 
 
@@ -239,8 +235,7 @@ COMPONENT = Component(
     optional_inputs=("ratings", "statistics"),  # the aggregator has none
     outputs={"model": "mu, Q, b_item: the same at every data_holder; P, b_user, Q_own, b_own: this party's own"},
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
-    adversary="Semi-honest, static. The aggregator with one data_holder reads every party's updates.\n"
-    "All data_holders but one together read the last one's.\n"
-    "Not protected: the totals of every round; an item's total may be one party's, of min_raters_per_item people or "
+    adversary=ADVERSARY
+    + "Not protected: the totals of every round; an item's total may be one party's, of min_raters_per_item people or "
     "more. Not differentially private.",
 )

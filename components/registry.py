@@ -17,6 +17,7 @@ from base.errors import SpecError
 
 if TYPE_CHECKING:
     from components.contract import Component
+    from transport.message import Message
 
 MODULES = {
     "load_tables": "components.load_tables",
@@ -28,10 +29,15 @@ MODULES = {
     "encode_features": "components.encode_features",
     "split_ratings": "components.split_ratings",
     "split_cold": "components.split_cold",
+    "split_leave_one_out": "components.split_leave_one_out",
+    "horizontal_ease": "components.horizontal_ease",
+    "horizontal_slist": "components.horizontal_slist",
+    "horizontal_ials": "components.horizontal_ials",
     "horizontal_mf": "components.horizontal_mf",
     "vertical_mf": "components.vertical_mf",
     "evaluate_ratings": "components.evaluate_ratings",
     "evaluate_cold": "components.evaluate_cold",
+    "evaluate_ranking": "components.evaluate_ranking",
     "register_model": "components.register_model",
 }
 
@@ -67,8 +73,13 @@ def describe(component: Component) -> dict[str, Any]:
                 "to": m.receiver,
                 "schema": m.schema.describe(),
                 "protection": str(m.protection),
-                "reveals": m.reveals,
+                "reveals": _condition(m) + m.reveals,
             }
             for m in component.messages
         ],
     }
+
+
+def _condition(message: Message) -> str:
+    conditions = " or ".join(f"{name}: {json.dumps(value).strip(chr(34))}" for name, value in message.only_if)
+    return f"only with {conditions}: " if conditions else ""

@@ -24,7 +24,7 @@ from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs, Params
-from components.secure_sum import CIPHERTEXTS, PUBLIC_KEY
+from components.paillier_sum import CIPHERTEXTS, PUBLIC_KEY
 from components.views import count_view
 from crypto.matrix import matvec, multi_exp
 from crypto.packing import Lanes

@@ -129,7 +129,11 @@ class Total:
         self.survivors[party] = digest(y)
 
     def unmask(self, reveals: Mapping[str, Reveal]) -> np.ndarray:
-        """Return Σ x_u over the survivors (size,); `CryptoError` when seeds or shares do not open it.
+        """Return Σ x_u over the survivors (size,); `CryptoError` when seeds or shares do not open it."""
+        return unpack(self.open(reveals), self._lanes, self._size, len(self.survivors))
+
+    def open(self, reveals: Mapping[str, Reveal]) -> np.ndarray:
+        """Return the words of the sum, which `masks.unpack` reads and checks, to be passed on.
 
         `reveals`: of all (`stop`), or of at least t survivors (`continue`).
         """
@@ -143,7 +147,7 @@ class Total:
             add_pads(words, (), seeds)
             for u in set(self._offered) - set(self.survivors):
                 self._take_off(words, u, self._rebuild([r.key_shares.get(u) for r in reveals.values()]))
-        return unpack(words, self._lanes, self._size, len(self.survivors))
+        return words
 
     def _rebuild(self, shares: list[Share | None]) -> bytes:
         return reconstruct([one for one in shares if one is not None], self._terms.t)

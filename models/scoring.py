@@ -51,8 +51,8 @@ def _mf(model: Model, h: Histories, users: Counts) -> Floats:
 
 
 KINDS: Mapping[str, Kind] = {
-    "ease": Kind(("B", "catalogue"), _ease),
-    "slist": Kind(("B", "input_decay", "catalogue"), _slist),
+    "ease": Kind(("sum", "catalogue"), _ease),
+    "slist": Kind(("sum", "input_decay", "catalogue"), _slist),
     "ials": Kind(("Q", "catalogue"), _ials),
     "mf": Kind(("mu", "Q", "b_item", "catalogue"), _mf),
 }

@@ -107,4 +107,4 @@ class MessageGuard:
                 party=self.party,
             )
         task = self._live(key.run, key.step, key.attempt)
-        return admit_by_table(component(task.component).messages, task.roles, key)
+        return admit_by_table(component(task.component).table(task.params), task.roles, key)

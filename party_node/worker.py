@@ -147,7 +147,7 @@ class Worker:
             task.run,
             task.step,
             task.attempt,
-            part.messages,
+            part.table(task.params),
             self._carrier,
             self._ledger,
             deadline_seconds=self._home.conf.message_deadline_seconds,

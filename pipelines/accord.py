@@ -22,6 +22,7 @@ from components.registry import catalogue
 from crypto.node_keys import NodePublicKeys
 from pipelines.alignment_terms import AlignmentTerms, Locate, admit_alignment, need
 from pipelines.spec import Name, PipelineSpec, Strict
+from pipelines.sum_terms import SumTerms, admit_sum
 
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
@@ -48,7 +49,7 @@ class PartyTerms(Strict):
         return NodePublicKeys(bytes.fromhex(self.signing_key), bytes.fromhex(self.agreement_key))
 
 
-class AccordTerms(AlignmentTerms):
+class AccordTerms(AlignmentTerms, SumTerms):
     """What the parties agree on."""
 
     accord: Name
@@ -104,6 +105,7 @@ class SignedAccord(Strict):
             need("component", {used}, named, where(("steps", name, "component")))
             if step.component.startswith("align_"):
                 admit_alignment(terms, spec, name, where)
+            admit_sum(terms, spec, name, where)
         for name, party, data_set in data_sets(spec):
             found = where(("steps", name, "params", "data_sets", party))
             need("party", {party}, set(terms.parties), found)

@@ -20,6 +20,7 @@ from pipelines.spec import Name, PipelineSpec, Strict
 REMEDY = "change the pipeline, or agree on a new version of the accord"
 Locate = Callable[[KeyPath], str]  # a key of the pipeline's file -> where it stands
 _WITH = {"allow_low_entropy": " with low_entropy_keyed_hash: true"}  # a parameter whose term has another name
+Limits = list[tuple[str, Callable[[Any], bool], str]]  # (parameter, is its value allowed, what is expected)
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")]
 
 
@@ -40,12 +41,7 @@ def admit_alignment(terms: AlignmentTerms, spec: PipelineSpec, step: str, at: Lo
     params = spec.step_params(step)
     path = ("steps", step, "params", "reveal_to") if params.get("reveal_to") else ("roles",)
     need("learner of the alignment", _learners(spec, step, params), set(terms.learns_alignment), at(path))
-    for name, allowed, expected in _limits(terms, params):
-        if name in params and not allowed(params[name]):
-            raise ConsentError(
-                f"parameter {name} is beyond the accord", expected=expected, found=json.dumps(params[name]),
-                where=at(("steps", step, "params", name)), remedy=REMEDY + _WITH.get(name, ""),
-            )  # fmt: skip
+    keep_within(params, _limits(terms, params), step, at)
 
 
 def _learners(spec: PipelineSpec, step: str, params: dict[str, Any]) -> set[str]:
@@ -59,8 +55,8 @@ def _learners(spec: PipelineSpec, step: str, params: dict[str, Any]) -> set[str]
     return set(params.get("reveal_to") or spec.step_parties(step)) | receivers
 
 
-def _limits(terms: AlignmentTerms, params: dict[str, Any]) -> list[tuple[str, Callable[[Any], bool], str]]:
-    """Return (parameter, is its value allowed, what is expected)."""
+def _limits(terms: AlignmentTerms, params: dict[str, Any]) -> Limits:
+    """Return what the terms say of the parameters of an alignment."""
     counted = bool(params.get("cardinality_pass") or params.get("cardinality_only"))
     signed = "max_signatures" in params  # signatures are what tests ids there, and points only where they are counted
     return [
@@ -84,3 +80,13 @@ def need(what: str, asked: set[str], allowed: set[str], where: str) -> None:
             where=where,
             remedy=f"{near} Otherwise {REMEDY}" if near else REMEDY,
         )
+
+
+def keep_within(params: dict[str, Any], limits: Limits, step: str, at: Locate) -> None:
+    """Raise `ConsentError` for the first parameter beyond its limit; one that the step does not have is no matter."""
+    for name, allowed, expected in limits:
+        if name in params and not allowed(params[name]):
+            raise ConsentError(
+                f"parameter {name} is beyond the accord", expected=expected, found=json.dumps(params[name]),
+                where=at(("steps", step, "params", name)), remedy=REMEDY + _WITH.get(name, ""),
+            )  # fmt: skip

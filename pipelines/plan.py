@@ -93,7 +93,8 @@ def require_same_template(own: Template, theirs: Template, party: str, peer: str
 def plan_guard(run: str, spec: PipelineSpec) -> PlanGuard:
     """Return what admits the messages that the steps of a run declare, and no other."""
     steps = spec.steps.items()
-    return PlanGuard(run, {name: (component(step.component).messages, spec.step_roles(name)) for name, step in steps})
+    tables = {name: component(step.component).table(step.params) for name, step in steps}
+    return PlanGuard(run, {name: (table, spec.step_roles(name)) for name, table in tables.items()})
 
 
 def commitment(salt: bytes, snapshots: Mapping[str, str]) -> str:

@@ -160,7 +160,7 @@ def _step(
             params=step.params, inputs=step.inputs, roles=roles, party=party,
         )  # fmt: skip
         channel = Channel(
-            party, role, roles, simulation.run, name, 1, part.messages, at.carrier, at.ledger,
+            party, role, roles, simulation.run, name, 1, part.table(step.params), at.carrier, at.ledger,
             deadline_seconds=step.deadline_minutes * 60, cancelled=lambda: stop[0] if stop else None,
         )  # fmt: skip
         points = simulation.metrics.setdefault(name, {}).setdefault(party, [])

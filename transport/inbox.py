@@ -59,6 +59,7 @@ class DirectoryInbox:
         shutil.rmtree(self._root / run / step / str(attempt), ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove what a killed writer left aside; the service calls it before it listens."""
-        for left in (self._root / _ASIDE).iterdir():
-            left.unlink()
+        """Remove everything; the service calls it before it listens: a restart of the node has ended every attempt."""
+        for left in self._root.iterdir():
+            shutil.rmtree(left)
+        (self._root / _ASIDE).mkdir(mode=0o700)

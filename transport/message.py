@@ -32,6 +32,9 @@ class Protection(StrEnum):
     WRAPPED = "wrapped"  # sealed for the receiver's node key
     BLINDED = "blinded"  # uniformly random for the receiver
     HASHED_SIGNATURE = "hashed_signature"  # SHA-256 of a signature that only the key holder can compute
+    MASKED = "masked"  # uniformly random until every party has given its own mask, and then only in sum
+    AGGREGATE = "aggregate"  # a sum over all parties, readable
+    CLEAR = "clear"  # one party's own numbers, readable: for measuring
     KEYED_HASH = "keyed_hash"  # HMAC-SHA-256 under a key that the receiver holds too: it can try ids
 
 
@@ -79,6 +82,11 @@ class Message:
     reveals: str  # what the receiver learns, in words
     max_bytes: int = field(default=MAX_BYTES, compare=False)
     max_count: int = field(default=MAX_COUNT, compare=False)  # from one sender to one receiver in an attempt
+    only_if: tuple[tuple[str, str | bool], ...] = ()  # (parameter, value): with one of these; none named = always
+
+    def admitted(self, params: Mapping[str, object]) -> bool:
+        """Tell whether a step with these parameters, defaults filled in, declares this message."""
+        return not self.only_if or any(params[name] == value for name, value in self.only_if)
 
 
 @dataclass(frozen=True, order=True)

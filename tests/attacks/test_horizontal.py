@@ -9,7 +9,7 @@ import pytest
 from base.errors import ConsentError, StateError
 from components import horizontal_mf
 from components.horizontal_mf import HorizontalMfParams
-from components.secure_sum import Summer, relay
+from components.secure_sum import SumParams, open_total, relay
 from crypto.packing import Lanes
 
 pytestmark = pytest.mark.data
@@ -183,7 +183,10 @@ def test_a_start_from_the_run_seed_is_decoded_and_a_private_start_is_not(watched
     assert abs(private - 0.5) < 0.1  # .53
 
 
-def test_n_and_n_minus_one_show_the_missing_bank_and_a_second_sum_of_a_round_is_refused(watched, three_banks, threads):
+@pytest.mark.parametrize("protection", ["secagg", "paillier"])
+def test_n_and_n_minus_one_show_the_missing_bank_and_a_second_sum_of_a_round_is_refused(
+    watched, three_banks, threads, protection
+):
     seen = watched(three_banks, ITEMS, DEFAULT)
     total = sum(seen.vectors[0].values())
     repeated = sum(vector for bank, vector in seen.vectors[0].items() if bank != "south")
@@ -191,22 +194,25 @@ def test_n_and_n_minus_one_show_the_missing_bank_and_a_second_sum_of_a_round_is_
 
     # The default: neither in the same attempt, nor with another roster in the next one.
     roster = ("east", "north", "south", "west")
-    layout = Lanes(16, 6, summands=4)
+    layout, how = Lanes(16, 6, summands=4), SumParams(protection=protection, key_bits=2048)
 
     def once(ctx, params):
-        return {"sum": Summer(ctx, 2048).total(np.ones(3), layout, 0, bytes(32))}
+        return {"sum": open_total(ctx, how)(np.ones(3), layout, 0, bytes(32))}
 
     def twice(ctx, params):
-        summer = Summer(ctx, 2048)
-        summer.total(np.ones(3), layout, 0, bytes(32))
-        return {"sum": summer.total(np.ones(3), layout, 0, bytes(32))}
+        total = open_total(ctx, how)
+        total(np.ones(3), layout, 0, bytes(32))
+        return {"sum": total(np.ones(3), layout, 0, bytes(32))}
 
     def roles(banks):
         return {"data_holder": banks, "aggregator": ("bureau",)}
 
     def run(banks, role, attempt, name):
-        functions = dict.fromkeys(banks, role) | {"bureau": lambda ctx, params: relay(ctx, 1) or {}}
-        return threads(horizontal_mf.COMPONENT, roles(banks), {}, run=name, attempt=attempt, functions=functions)
+        functions = dict.fromkeys(banks, role) | {"bureau": lambda ctx, params: relay(ctx, how, 1) or {}}
+        params = how.model_dump()
+        return threads(
+            horizontal_mf.COMPONENT, roles(banks), {}, params, run=f"{name}-{protection}", attempt=attempt, functions=functions
+        )
 
     same = run(roster, twice, 1, "differencing-1")
     assert any(isinstance(error, StateError) for error in same.errors.values())

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from base.errors import ConsentError, CryptoError, SpecMismatch, StateError
-from components import secure_sum
+from components import paillier_sum
 from components.contract import Component, Params
-from components.secure_sum import Summer, relay, sum_messages
+from components.paillier_sum import Summer, relay, sum_messages
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, PublicKey, total
 
@@ -78,7 +78,7 @@ def test_a_sum_of_two_is_the_other_s_vector_and_is_refused(threads, monkeypatch)
     roles = ROLES | {"data_holder": ("north", "south")}
     assert refused(threads(PART, roles, inputs(SECRET), run="two-1"), ConsentError)
     # Weakened: north subtracts its own part.
-    monkeypatch.setattr(secure_sum, "MIN_PARTIES", 2)
+    monkeypatch.setattr(paillier_sum, "MIN_PARTIES", 2)
     (found,) = threads(PART, roles, inputs(SECRET), run="two-2").outputs["north"]["sums"]
     assert (found - 2.0 == SECRET).all()
 
@@ -111,7 +111,7 @@ def test_a_total_that_is_not_one_part_of_each_is_refused_whatever_weight_it_clai
         given[bank]["v"] = [np.full(WIDE.size, value)]
     forged = {"bureau": _aggregator(lambda parts: FORGED[name](*parts))}
     assert refused(threads(PART, ROLES, given, run=f"forged-{name.replace(' ', '-')}", functions=forged), CryptoError)
-    monkeypatch.setattr(secure_sum, "_checked", _unchecked)
+    monkeypatch.setattr(paillier_sum, "_checked", _unchecked)
     open_ = threads(PART, ROLES, given, run=f"open-{name.replace(' ', '-')}", functions=forged)
     assert open_.errors == {}
     (found,) = open_.outputs["north"]["sums"]
@@ -123,7 +123,7 @@ def test_two_models_or_two_rosters_shown_by_the_aggregator_give_no_sum(threads, 
     assert refused(threads(PART, ROLES, inputs(SECRET, north=b"model 2"), run="models-1"), SpecMismatch)
     # Weakened: signatures over whatever each party was shown.
     monkeypatch.setattr(Summer, "_check_consents", lambda self, consents, context: None)
-    monkeypatch.setattr(secure_sum, "_checked", _unchecked)
+    monkeypatch.setattr(paillier_sum, "_checked", _unchecked)
     assert threads(PART, ROLES, inputs(SECRET, north=b"model 2"), run="models-2").errors == {}
 
 
@@ -168,7 +168,7 @@ def _aggregator(answer, spoil=lambda consents: consents):
 
 def _trusting_total(self, values, lanes, round_number, bound, name="vector"):
     self._ctx.send("part", self._key.encrypt(values, lanes).to_table())
-    self._ctx.send("consent", secure_sum._consent(self._ctx, round_number, b"c" * 32))
+    self._ctx.send("consent", paillier_sum._consent(self._ctx, round_number, b"c" * 32))
     vector = CiphertextVector.from_table(self._ctx.recv("total"), self._key.public, lanes)
     self._ctx.recv("consents")
     return self._key.decrypt(vector)

@@ -1,13 +1,10 @@
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from base.canonical import digest
-from base.errors import SpecError
-from bench import plain
 from bench.parties import run_step
 from bench.round import BANKS, ROLES, cases
-from components import horizontal_mf, registry
+from components import horizontal_mf
 
 ITEMS = [f"{i:02}" for i in range(12)]
 
@@ -25,31 +22,28 @@ def inputs():
     return found
 
 
-def test_sums_in_the_clear_exist_for_measuring_alone():
-    with pytest.raises(SpecError, match="unknown component"):
-        registry.component(plain.COMPONENT.name)
-    assert plain.COMPONENT.name not in registry.catalogue()
-
-
-def test_plain_trains_the_same_model_as_paillier_in_fewer_bytes():
+def test_every_protection_trains_the_same_model_and_plain_takes_the_fewest_bytes():
     models, timed = {}, {}
-    for part in (plain.COMPONENT, horizontal_mf.COMPONENT):
+    for protection in ("plain", "secagg", "paillier"):
 
-        def bank(ctx, params, part=part):
-            outputs = part.roles["data_holder"](ctx, params)
-            models[part.name, ctx.party] = outputs["model"]
+        def bank(ctx, params, name=protection):
+            outputs = horizontal_mf.COMPONENT.roles["data_holder"](ctx, params)
+            models[name, ctx.party] = outputs["model"]
             return outputs
 
-        params = {"rounds": 2, "local_epochs": 2, "key_bits": 2048}
-        timed[part.name] = run_step(part, ROLES, inputs(), params, {"data_holder": bank})
-        assert len(timed[part.name].rounds) == 2
+        params = {"rounds": 2, "local_epochs": 2, "key_bits": 2048, "protection": protection}
+        timed[protection] = run_step(horizontal_mf.COMPONENT, ROLES, inputs(), params, {"data_holder": bank})
+        assert len(timed[protection].rounds) == 2
     for party in BANKS:
-        for name, array in models["horizontal_mf", party].items():
-            np.testing.assert_array_equal(array, models["horizontal_mf_plain", party][name])
-    assert 0 < timed["horizontal_mf_plain"].bytes < timed["horizontal_mf"].bytes
+        for name, array in models["plain", party].items():
+            np.testing.assert_array_equal(array, models["secagg", party][name])
+            np.testing.assert_array_equal(array, models["paillier", party][name])
+    assert 0 < timed["plain"].bytes < timed["secagg"].bytes < timed["paillier"].bytes
 
 
 def test_the_cases_are_the_ones_of_the_benchmark():
     with cases() as found:
-        assert [case.name for case in found] == ["round, plain", "round, paillier", "step of 3 rounds, paillier"]
+        assert [case.name for case in found] == [
+            "round, plain", "round, secagg", "round, paillier", "step of 3 rounds, secagg", "step of 3 rounds, paillier"
+        ]
         assert found[0].theirs() > 0

@@ -61,9 +61,28 @@ SHORTER = {
 }
 
 
-# The shipped pipelines, and alignments that no shipped pipeline uses: (file, replacements, last step).
+def ranked(kind, params, shared):
+    """Replacements that make the pipeline about ratings one about rankings, by another model and protection."""
+    return {
+        "split_ratings": "split_leave_one_out",
+        ", validation: 0.1, test: 0.1": "",
+        "horizontal_mf\n    inputs: {ratings: split.ratings, statistics: encode.statistics}": f"horizontal_{kind}\n"
+        "    inputs: {ratings: split.ratings}",
+        "embedding_size: 16, rounds: 15, protection: paillier": params,
+        "evaluate_ratings": "evaluate_ranking",
+        "model: train.model}\n    params: {protection: paillier": "model: train.model, alone: train.alone}\n"
+        f"    params: {{kind: {kind}",
+        "[Q, b_item, mu]": f"[{shared}]",
+        "paillier": "secagg",
+    }
+
+
+# The shipped pipelines, and steps that no shipped pipeline uses: (file, replacements, last step).
 RUNS = {
     "horizontal_mf": ("horizontal_mf", SHORTER, None),
+    "horizontal_ease": ("horizontal_mf", ranked("ease", "reg: 200", "sum"), None),
+    "horizontal_slist": ("horizontal_mf", ranked("slist", "reg: 200", "sum"), None),
+    "horizontal_ials": ("horizontal_mf", ranked("ials", "embedding_size: 4, sweeps: 2", "Q"), None),
     "vertical_mf": ("vertical_mf", SHORTER, None),
     "align_ecdh": ("vertical_mf", {"align_rsa": "align_ecdh"}, "align"),
     "align_keyed_hash": (

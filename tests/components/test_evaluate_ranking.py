@@ -53,7 +53,7 @@ def inputs(**options):
     ratings = {bank: split(bank, **options) for bank in BANKS}
     G = {bank: ease.statistics(histories(ratings[bank])) for bank in BANKS}
     made = {"all": ease.solve(sum(G.values()), 5.0)} | {bank: ease.solve(G[bank], 5.0) for bank in BANKS}
-    models = {name: {"B": B, "catalogue": CATALOGUE} for name, B in made.items()}
+    models = {name: {"B": B, "sum": np.zeros(32, np.uint8), "catalogue": CATALOGUE} for name, B in made.items()}
     return {bank: {"ratings": ratings[bank], "model": models["all"], "alone": models[bank]} for bank in BANKS}
 
 
@@ -163,7 +163,7 @@ def test_a_party_with_too_few_people_stops_before_it_sends(threads):
 
 def test_parties_with_different_models_get_no_metrics(threads):
     given = inputs()
-    given["south"]["model"] = {**given["south"]["model"], "B": given["south"]["model"]["B"] + 1e-9}
+    given["south"]["model"] = {**given["south"]["model"], "sum": np.ones(32, np.uint8)}
     outcome = threads("evaluate_ranking", ROLES, given, PARAMS, run="differ")
     assert any(isinstance(error, SpecMismatch) for error in outcome.errors.values())
     assert not any(outcome.outputs.get(bank) for bank in BANKS)

@@ -1,116 +1,134 @@
+"""The one way to add across parties: every protection gives the same total and admits its own messages alone."""
+
 import numpy as np
 import pytest
 
-from base.errors import CryptoError, SpecMismatch, StateError
-from components.contract import Component, Params
-from components.secure_sum import Summer, relay, sum_messages
+from base.errors import ConsentError, CryptoError, MessageRefused, SpecMismatch, StateError
+from components import words
+from components.contract import Component
+from components.secure_sum import SumParams, open_total, relay, sum_messages
 from crypto.packing import Lanes
 
 BANKS = ("east", "north", "south")
 ROLES = {"data_holder": BANKS, "aggregator": ("bureau",)}
 LANES = Lanes(16, 4, 3)
-VALUES = {"east": 1.0, "north": -2.5, "south": 4.0}
+HOWS = ("secagg", "paillier", "plain")
 
 
-class Rounds(Params):
+class Rounds(SumParams):
     rounds: tuple[int, ...] = (0, 1)
 
 
 def holder(ctx, params):
-    summer = Summer(ctx, 2048)
-    values = ctx.inputs["values"]
-    bound = ctx.inputs.get("bound", b"m")
-    return {"sums": [summer.total(values * (r + 1), LANES, r, bound).tolist() for r in params.rounds]}
+    total, values = open_total(ctx, params), ctx.inputs["values"]
+    bound = ctx.inputs.get("bound", bytes(32))
+    return {"sums": [total(values * (r + 1), LANES, r, bound) for r in params.rounds]}
 
 
-PART = Component(
-    "sums",
-    {"data_holder": holder, "aggregator": lambda ctx, params: relay(ctx, len(params.rounds)) or {}},
-    Rounds,
-    sum_messages("the sum"),
-)
+def aggregator(ctx, params):
+    relay(ctx, params, len(params.rounds))
+    return {}
 
 
-def inputs(**bounds):
-    return {bank: {"values": np.full((3, 50), VALUES[bank]), "bound": bounds.get(bank, b"m")} for bank in BANKS}
+PART = Component("sums", {"data_holder": holder, "aggregator": aggregator}, Rounds, sum_messages("the sum"))
 
 
-def test_every_bank_ends_with_the_same_sums(threads):
-    outcome = threads(PART, ROLES, inputs(), run="sums-1")
+def inputs(size=150, **bounds):
+    rng = np.random.default_rng(1)
+    return {bank: {"values": rng.normal(size=size), "bound": bounds.get(bank, bytes(32))} for bank in BANKS}
+
+
+def run(threads, how, name, given=None, **more):
+    params = {"protection": how, "key_bits": 2048, **more.pop("params", {})}
+    return threads(PART, more.pop("roles", ROLES), given or inputs(), params, run=f"{name}-{how}", **more)
+
+
+def test_all_protections_give_the_same_total_at_every_party(threads):
+    expected = [sum(np.rint(x["values"] * (r + 1) * 16) / 16 for x in inputs().values()) for r in (0, 1)]
+    for how in HOWS:
+        outcome = run(threads, how, "same")
+        assert outcome.errors == {}
+        for bank in BANKS:
+            np.testing.assert_array_equal(outcome.outputs[bank]["sums"], expected)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_only_the_messages_of_the_protection_travel_and_only_plain_is_readable(threads, how):
+    given = {bank: {"values": np.full(40, n + 1.0)} for n, bank in enumerate(BANKS)}
+    outcome = run(threads, how, "travel", given)
     assert outcome.errors == {}
-    for bank in BANKS:
-        assert outcome.outputs[bank]["sums"] == [[2.5] * 150, [5.0] * 150]
+    admitted = {message.name for message in PART.table({"protection": how})}
+    sent = {bank: [p for p in outcome.parcels[bank]] for bank in (*BANKS, "bureau")}
+    assert {p.header.name for parcels in sent.values() for p in parcels} == admitted
+    readable = np.full(10, 0x2010_2010_2010_2010, np.uint64).tobytes()  # 1.0 in 16-bit lanes of 14 bits, offset
+    found = any(readable in bytes(p.body) for p in sent["east"])
+    assert found == (how == "plain")
 
 
-def test_the_messages_are_the_table_s(threads):
-    outcome = threads(PART, ROLES, inputs(), {"rounds": [0]}, run="sums-2")
-    sent = {party: [p.header.name for p in parcels] for party, parcels in outcome.parcels.items()}
-    assert sent == {
-        "east": ["public_key", "wrapped_key", "wrapped_key", "part", "consent"],
-        "north": ["part", "consent"],
-        "south": ["part", "consent"],
-        "bureau": ["total"] * 3 + ["consents"] * 3,
-    }
-    text = b"".join(bytes(p.body) for parcels in outcome.parcels.values() for p in parcels)
-    assert np.full(8, -2.5).tobytes() not in text
+def test_a_message_of_another_protection_is_refused(threads):
+    def eager(ctx, params):
+        words.send_words(ctx, "clear", np.zeros(11, np.uint64), LANES, 40, 0)
+
+    functions = {"east": eager}
+    outcome = run(threads, "secagg", "eager", functions=functions)
+    assert isinstance(outcome.errors["east"], MessageRefused)
 
 
-def test_a_second_sum_of_a_round_is_refused(threads):
-    outcome = threads(PART, ROLES, inputs(), {"rounds": [0, 0]}, run="sums-3")
+@pytest.mark.parametrize("how", HOWS)
+def test_fewer_than_three_are_refused(threads, how):
+    roles = {"data_holder": ("east", "north"), "aggregator": ("bureau",)}
+    outcome = run(threads, how, "two", roles=roles)
+    assert isinstance(outcome.errors.get("east") or outcome.errors.get("north"), ConsentError)
+    assert not any(outcome.outputs.get(bank) for bank in BANKS)
+
+
+@pytest.mark.parametrize("how", ["secagg", "paillier"])
+def test_a_second_sum_of_a_round_is_refused(threads, how):
+    outcome = run(threads, how, "twice", params={"rounds": [0, 0]})
     assert any(isinstance(error, StateError) for error in outcome.errors.values())
     assert not any(outcome.outputs.get(bank) for bank in BANKS)
 
 
-def test_another_attempt_may_repeat_a_round_only_over_the_same_model(threads):
-    assert threads(PART, ROLES, inputs(), run="sums-4").errors == {}
-    assert threads(PART, ROLES, inputs(), run="sums-4", attempt=2).errors == {}
-    other = dict.fromkeys(BANKS, b"another model")
-    outcome = threads(PART, ROLES, inputs(**other), run="sums-4", attempt=3)
-    assert any(isinstance(error, StateError) for error in outcome.errors.values())
-    assert outcome.outputs == {}
+@pytest.mark.parametrize("how", ["secagg", "paillier"])
+def test_another_attempt_repeats_a_round_only_over_the_same_model_and_values(threads, how):
+    assert run(threads, how, "again").errors == {}
+    assert run(threads, how, "again", attempt=2).errors == {}
+    for other in (inputs(**dict.fromkeys(BANKS, b"m" * 32)), inputs() | {"east": {"values": np.zeros(150)}}):
+        outcome = run(threads, how, "again", other, attempt=3)
+        assert any(isinstance(error, StateError) for error in outcome.errors.values())
+        assert outcome.outputs.get("east") is None
 
 
-def test_parties_that_hold_different_models_decrypt_nothing(threads):
-    outcome = threads(PART, ROLES, inputs(south=b"another model"), run="sums-5")
-    assert any(isinstance(error, SpecMismatch) for error in outcome.errors.values())
+@pytest.mark.parametrize("how", ["secagg", "paillier"])
+def test_parties_that_hold_different_models_get_no_total(threads, how):
+    outcome = run(threads, how, "models", inputs(south=b"m" * 32))
+    assert any(isinstance(error, SpecMismatch | CryptoError) for error in outcome.errors.values())
     assert not any(outcome.outputs.get(bank) for bank in BANKS)
 
 
-@pytest.mark.parametrize("bad", [np.nan, 1e9])
-def test_a_value_that_does_not_fit_is_refused_before_it_is_sent(threads, bad):
-    given = inputs()
-    given["south"]["values"] = np.full(150, bad)
-    outcome = threads(PART, ROLES, given, run=f"sums-6-{bad:g}".replace("+", ""))
-    assert isinstance(outcome.errors["south"], CryptoError)
-    assert outcome.parcels["south"] == []
-
-
-@pytest.mark.parametrize(
-    ("lanes", "values"),
-    [
-        (Lanes(64, 16, 3), np.array([1e13, -0.25, 1 / 65536])),
-        (Lanes(16, 0, 3), np.arange(-150, 150)),
-        (Lanes(16, 4, 3), np.arange(500).reshape(5, 100) / 16),
-        (Lanes(16, 4, 3), np.zeros(0)),
-    ],
-)
-def test_check_lanes_change_no_bit_of_a_total(threads, lanes, values):
-    def one(ctx, params):
-        return {"sum": Summer(ctx, 2048).total(values, lanes, 0, b"m")}
-
-    functions = dict.fromkeys(BANKS, one) | {"bureau": lambda ctx, params: relay(ctx, 1) or {}}
-    outcome = threads(PART, ROLES, {}, run=f"exact-{lanes.lane}-{lanes.fraction}-{values.size}", functions=functions)
+@pytest.mark.parametrize("how", ["secagg", "plain"])
+def test_a_vector_may_be_larger_than_a_message(threads, how, monkeypatch):
+    monkeypatch.setattr(words, "PIECE", 16)
+    outcome = run(threads, how, "pieces")
     assert outcome.errors == {}
-    for bank in BANKS:
-        found = outcome.outputs[bank]["sum"]
-        assert found.dtype == (np.float64 if lanes.fraction else np.int64)
-        assert found.tobytes() == (3 * values.ravel()).astype(found.dtype).tobytes()
+    assert sum(p.header.name in ("masked", "clear") for p in outcome.parcels["east"]) == 2 * 3  # 38 and a check word
 
 
-def test_lanes_that_the_checks_would_fill_are_refused(threads):
-    def one(ctx, params):
-        return {"sum": Summer(ctx, 2048).total(np.ones(3), Lanes(64, 0, 2**62), 0, b"m")}
+def test_an_aggregator_that_changes_a_vector_after_the_list_gets_no_sum(threads):
+    def forging(ctx, params):
+        recv = ctx.recv
 
-    functions = dict.fromkeys(BANKS, one) | {"bureau": lambda ctx, params: relay(ctx, 1) or {}}
-    outcome = threads(PART, ROLES, {}, run="full", functions=functions)
-    assert "no room" in str(outcome.errors["east"])
+        def changed(name, from_=None):
+            table = recv(name, from_)
+            if name == "masked" and from_ == "east":
+                w = table["w"].to_numpy().copy()
+                w[0] += np.uint64(1)
+                table = table.set_column(0, "w", [w])
+            return table
+
+        object.__setattr__(ctx, "recv", changed)
+        return aggregator(ctx, params)
+
+    outcome = run(threads, "secagg", "forging", functions={"bureau": forging})
+    assert isinstance(outcome.errors["east"], ConsentError)
+    assert not any(outcome.outputs.get(bank) for bank in BANKS)

@@ -120,7 +120,7 @@ class Alignment:
             assert (report["state"], report["steps"]["align"]["attempt"]) == ("closed", attempts)
             assert all(peer["clean"] for peer in audit["peers"].values())
             home = self.consortium.home(party)
-            for left in ("store/checkpoints", "store/spill", "secrets/demo/.runs"):
+            for left in ("store/checkpoints", "store/spill", "secrets/demo/.runs", "inbox"):
                 assert not list(home.path(left, self.run).rglob("*"))
 
     def spent(self, party, purse):

@@ -59,7 +59,8 @@ class Threads:
         for party in parties:
             self._nodes.setdefault(party, NodeKeys.generate())
         publics = {party: self._nodes[party].public for party in parties}
-        exchange, guard = MemoryExchange(), PlanGuard(run, {step: (part.messages, roles)})
+        table = part.table(params or {})
+        exchange, guard = MemoryExchange(), PlanGuard(run, {step: (table, roles)})
         outcome, stop = Outcome(), []
 
         def one(party):
@@ -67,7 +68,7 @@ class Threads:
             watcher = Watcher(outcome.metrics.setdefault(party, {}))
             services = Services(keys, party.encode() * 8, None, (specs or {}).get(party, {}).__getitem__, None)
             channel = Channel(
-                party, parties[party], roles, run, step, attempt, part.messages, carriers[party], ledgers[party],
+                party, parties[party], roles, run, step, attempt, table, carriers[party], ledgers[party],
                 deadline_seconds=60, cancelled=lambda: stop[0] if stop else None,
             )  # fmt: skip
             spills = Spill(self.folder / party / "spill")

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from base.errors import MessageRefused
-from transport.message import FIXED_BINARY, WireSchema, check_names
+from transport.message import FIXED_BINARY, Message, Protection, WireSchema, check_names
 
 SCHEMA = WireSchema("s", {"x": pa.int64(), "c": FIXED_BINARY}, metadata=("key",))
 
@@ -55,3 +57,12 @@ def test_plain_names():
     for part in ("", "..", "a..b", "a/b", "-a", "a\n"):
         with pytest.raises(MessageRefused):
             check_names("good", part)
+
+
+def test_a_message_may_belong_to_some_values_of_a_parameter():
+    always = Message("a", "x", "y", SCHEMA, Protection.PUBLIC, "nothing")
+    seldom = replace(always, only_if=(("protection", "secagg"), ("count", True)))
+    assert always.admitted({})
+    assert seldom.admitted({"protection": "secagg", "count": False})
+    assert seldom.admitted({"protection": "plain", "count": True})
+    assert not seldom.admitted({"protection": "plain", "count": False})

@@ -1,0 +1,105 @@
+"""Banks with different customers and one catalogue train iALS factors: people stay, items' normal equations are summed.
+
+Rendle et al. (2021, eq. 2-7, `models.ials`). A sweep: every bank solves its own people's factors P_j for the common Q,
+then Q solves the normal equations of the items, which are sums over people. So after every secure sum, one a sweep, all
+banks hold the Q that training in one place on the same thresholded histories would give, to fixed point.
+
+Adversary: as in `secure_sum`; the item rule of `released_statistics` holds in every sweep. P_j starts from nothing and
+follows from Q, so no start of it can be guessed.
+
+    Q  items (I, d), the same everywhere    P_j  people of party j (U_j, d)    Σ φ(p_u)  normal equations (I + 1, f)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Le
+
+from base.canonical import digest_bytes
+from components.contract import Component, Context, Outputs
+from components.released_statistics import NOT_PROTECTED, Own, ReleaseParams, as_array, release
+from components.secure_sum import ADVERSARY, MIN_PARTIES, open_total, relay, sum_messages
+from crypto.packing import Lanes
+from models import ials
+from models.histories import Histories
+from models.ials import Loss
+
+MESSAGES = sum_messages("per sweep: normal equations of every item over all parties, Σ p pᵀ, Σ p and how many people")
+
+
+class HorizontalIalsParams(ReleaseParams):
+    """Size and loss; found on validation items of MovieLens."""
+
+    embedding_size: Annotated[int, Ge(1), Le(256)] = 32  # d
+    sweeps: Annotated[int, Ge(1), Le(100)] = 8
+    unobserved: Annotated[float, Gt(0)] = 0.3  # α₀, weight of a pair that was not observed
+    reg: Annotated[float, Gt(0)] = 0.01  # λ
+    frequency: Annotated[float, Ge(0), Le(1)] = 1.0  # ν: 0 regularises every row alike, 1 in proportion to its pairs
+    start_deviation: Annotated[float, Gt(0)] = 0.1  # of √d·Q before the first sweep
+    lane: Literal[24, 32, 64] = 32  # bits of a value
+    fraction: Annotated[int, Ge(0), Le(40)] = 16  # bits after the point
+
+
+def data_holder(ctx: Context, params: HorizontalIalsParams) -> Outputs:
+    """Return this party's part of the model, and the control: the part of the own people alone."""
+    # 1. Own histories, without items that few people are behind.
+    start = digest_bytes(ctx.shared_rng("Q").bytes(32))
+    own, loss = release(ctx, params, "horizontal_ials", start), Loss(params.unobserved, params.reg, params.frequency)
+    lanes = Lanes(params.lane, params.fraction, len(ctx.parties("data_holder")))
+    total, kept = open_total(ctx, params), ctx.checkpoint.resume()
+    first, Q = (0, _start(ctx, params, own)) if kept is None else (kept[0] + 1, kept[1]["Q"])
+    for t in range(first, params.sweeps):
+        # 2. Own people for the common Q, and what they add to the normal equations of the items.
+        sums = ials.item_sums(own.kept, ials.user_step(own.kept, Q, loss))
+
+        # 3. One secure sum, bound to that Q; everyone solves the same system.
+        Σ = total(sums, lanes, t, own.bound(digest_bytes(np.ascontiguousarray(Q).tobytes())), "normal equations")
+        Q = ials.solve_items(Σ.reshape(sums.shape), params.embedding_size, loss)
+        ctx.checkpoint.save(t, {"Q": Q})
+        ctx.progress(t + 1, params.sweeps, "sweeps")
+    alone = _alone(own.histories, _start(ctx, params, own), params, loss)
+    catalogue = {"catalogue": as_array(own.catalogue)}
+    return {"model": _part(own.histories, Q, loss) | catalogue, "alone": _part(own.histories, alone, loss) | catalogue}
+
+
+def aggregator(ctx: Context, params: HorizontalIalsParams) -> Outputs:
+    """Add the protected normal equations of every sweep."""
+    kept = ctx.checkpoint.resume()
+    # 3.
+    after: Callable[[int], None] = lambda t: ctx.checkpoint.save(t, {"round": np.array([t])})  # noqa: E731
+    relay(ctx, params, params.sweeps - (0 if kept is None else kept[0] + 1), after)
+    return {}
+
+
+def _start(ctx: Context, params: HorizontalIalsParams, own: Own) -> np.ndarray:
+    shape = own.histories.items, params.embedding_size
+    return ctx.shared_rng("Q").normal(0.0, params.start_deviation / np.sqrt(shape[1]), shape)
+
+
+def _alone(h: Histories, Q: np.ndarray, params: HorizontalIalsParams, loss: Loss) -> np.ndarray:
+    for _ in range(params.sweeps):
+        Q = ials.solve_items(ials.item_sums(h, ials.user_step(h, Q, loss)), params.embedding_size, loss)
+    return Q
+
+
+def _part(h: Histories, Q: np.ndarray, loss: Loss) -> dict[str, np.ndarray]:
+    return {"Q": Q, "P": ials.user_step(h, Q, loss)}
+
+
+COMPONENT = Component(
+    name="horizontal_ials",
+    roles={"data_holder": data_holder, "aggregator": aggregator},
+    params=HorizontalIalsParams,
+    messages=MESSAGES,
+    inputs={"ratings": "ratings split by split_leave_one_out"},
+    optional_inputs=("ratings",),  # the aggregator has none
+    outputs={
+        "model": "Q: the same at every data_holder; P: this party's own",
+        "alone": "the same of the own people alone, nothing exchanged",
+    },
+    min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
+    adversary=ADVERSARY + NOT_PROTECTED,
+)

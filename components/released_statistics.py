@@ -1,0 +1,99 @@
+"""What may leave a bank in statistics that are summed: not of few people, and once in an epoch of the accord.
+
+Sums of co-occurrences speak about people: a Gram matrix with rare items is peeled into whole histories, and the
+difference of two nights' sums is what the people between them did. So each bank, BEFORE the sum, leaves out items with
+fewer than `min_raters` own people and pairs with fewer than `min_pairs`; and a bank's key store remembers over what the
+statistics of an epoch went out. Within an epoch the same statistics may go out again (a run that is repeated), over the
+same roster, thresholds and seed; anything else is refused until the parties sign the next epoch.
+
+The words for a report: thresholded; not differentially private; all banks but one together learn the last one's
+thresholded statistics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge
+from pydantic import StringConstraints
+
+from base.canonical import digest, digest_bytes
+from base.errors import ConsentError
+from components.contract import Context
+from components.secure_sum import SumParams
+from features.indexing import rating_columns
+from models.histories import Histories
+from models.symmetric import Floats
+from models.thresholds import completed, enough_raters
+
+NOT_PROTECTED = (
+    "Not protected: what the totals say, thresholded and not differentially private; totals leave once in an epoch of "
+    "the accord."
+)
+
+
+Statistics = tuple[Floats, ...]  # matrices (I, I)
+
+
+class ReleaseParams(SumParams):
+    """What leaves in sums."""
+
+    min_raters: Annotated[int, Ge(1)] = 10  # own people behind an item, or the bank leaves it out
+    min_pairs: Annotated[int, Ge(1)] = 3  # own people behind a pair of items, or the bank leaves it out
+    complete: bool = True  # add what the bank left out to its own copy of the sum: better for its people, and its own
+    epoch: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")] = ""  # the accord's: one release in each
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a bank brings."""
+
+    histories: Histories  # all training rows
+    kept: Histories  # those that statistics may be about
+    catalogue: str  # digest of the sorted item ids
+
+    def bound(self, *more: str) -> bytes:
+        """Return what a sum is bound to: the catalogue, and what else a round depends on."""
+        return bytes.fromhex(digest([self.catalogue, *more]))
+
+
+def release(ctx: Context, params: ReleaseParams, component: str, *more: str) -> Own:
+    """Return the own histories; `ConsentError` when this epoch's statistics went out over something else.
+
+    `more`: what the component's statistics depend on besides the histories and the parameters.
+    """
+    tables = ctx.inputs["ratings"]
+    user, item, _ = rating_columns(tables["train"])
+    histories = Histories(user, item, tables["users"].num_rows, tables["items"].num_rows)
+    own = Own(histories, enough_raters(histories, params.min_raters), digest(tables["items"]["item_id"].to_pylist()))
+    data = [digest_bytes(np.ascontiguousarray(column).tobytes()) for column in (user, item)]
+    same = [own.catalogue, *data, *ctx.parties("data_holder"), params.min_raters, params.min_pairs]
+    _once(ctx, params.epoch, "data", same)
+    _once(ctx, params.epoch, component, [*params.model_dump(mode="json").items(), *more])
+    return own
+
+
+def own_copy(
+    params: ReleaseParams, total: Statistics, own: Statistics, released: Statistics, share: float
+) -> Statistics:
+    """Return what a bank solves: the total, or with `complete` the total and what the bank had left out of it."""
+    return completed(total, own, released, share) if params.complete else total
+
+
+def as_array(text: str) -> np.ndarray:
+    """Return a digest as a model keeps it, uint8 (32,)."""
+    return np.frombuffer(bytes.fromhex(text), np.uint8)
+
+
+def _once(ctx: Context, epoch: str, what: str, record: list[object]) -> None:
+    """Keep what went out, as a salted digest, or compare it with what is kept."""
+    salt = ctx.keys.keep("release.salt", lambda: ctx.secret_bytes(16))
+    salted = bytes.fromhex(digest([salt.hex(), *map(str, record)]))
+    if ctx.keys.keep(f"release.{epoch or 'first'}.{what}", lambda: salted) != salted:
+        raise ConsentError(
+            "statistics of this epoch left the house over something else", expected="the same people, thresholds and "
+            "parameters until the next epoch", found="a change", where=f"{ctx.party}, step {ctx.step}",
+            remedy="a difference of two releases is somebody's history: agree on a new epoch in the accord",
+        )  # fmt: skip

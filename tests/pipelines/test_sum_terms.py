@@ -1,0 +1,57 @@
+"""A step that sums over parties keeps to the accord, by default too, and a refusal says where."""
+
+import pytest
+
+from base.errors import ConsentError
+from pipelines.load import loads
+from pipelines.sum_terms import SumTerms, admit_sum
+
+TEXT = """\
+pipeline: items
+accord: demo
+seed: 1
+initiator: north_bank
+roles: {data_holder: [north_bank, south_bank, west_bank], aggregator: [bureau]}
+steps:
+  load:
+    component: load_tables
+    params: {data_sets: {north_bank: SETS, south_bank: SETS, west_bank: SETS}}
+  split: {component: split_leave_one_out, inputs: {tables: load.tables}}
+  train:
+    component: horizontal_ease
+    inputs: {ratings: split.ratings}
+    params: {PARAMS}
+"""
+TEXT = TEXT.replace("SETS", "[ratings, catalogue]")
+ALLOWED = {"protections": ["secagg"], "epoch": "may", "min_raters": 12, "min_pairs": 4}
+
+
+def admit(params, **terms):
+    spec = loads(TEXT.replace("{PARAMS}", "{" + params + "}"), "items.yaml").spec
+    admit_sum(SumTerms(**{**ALLOWED, **terms}), spec, "train", ".".join)
+
+
+def test_a_step_within_the_terms_is_admitted():
+    admit("epoch: may, min_raters: 12, min_pairs: 5")
+
+
+@pytest.mark.parametrize(
+    ("params", "terms", "named"),
+    [
+        ("epoch: may, min_raters: 12, min_pairs: 4, protection: plain", {}, "protection of sums"),
+        ("epoch: may, min_raters: 12, min_pairs: 4", {"protections": []}, "protection of sums"),
+        ("epoch: june, min_raters: 12, min_pairs: 4", {}, "epoch"),
+        ("min_raters: 12, min_pairs: 4", {}, "epoch"),
+        ("epoch: may, min_pairs: 4", {}, "min_raters"),
+        ("epoch: may, min_raters: 12", {}, "min_pairs"),
+    ],
+)
+def test_what_is_beyond_the_terms_is_refused_by_name(params, terms, named):
+    with pytest.raises(ConsentError, match=named) as error:
+        admit(params, **terms)
+    assert error.value.where.startswith("steps.train.params.")
+
+
+def test_a_step_without_sums_is_no_matter():
+    spec = loads(TEXT.replace("{PARAMS}", "{}"), "items.yaml").spec
+    admit_sum(SumTerms(), spec, "split", ".".join)
