@@ -6,9 +6,9 @@ night costs what has changed. Batches of `pad_to` ids are what is sent, what is 
 
 *The key's life.* The sender has one key for each receiver, length and `key_period`, a label of the accord. Another
 label makes another key: each side destroys all that it kept for the other, keys of every length and what was signed of
-every table, and all ids are signed again. ERASING A PERSON ASKS FOR A NEW `key_period`, or `accord erase` at the sender:
-until then the receiver keeps what tests for that person, and an honest one for eight runs after the person has left its
-table.
+every table, and all ids are signed again. ERASING A PERSON ASKS FOR A NEW `key_period`, or for `accord erase` at the
+sender: until then the receiver keeps what tests for that person, and an honest one for eight runs after the person has
+left its table.
 
 Adversary: semi-honest, static. Over a key's life the receiver can test each id that was signed against the sender's
 tags of every night, those before it was signed and those after it has left the receiver's table, if it stores them: it

@@ -211,7 +211,13 @@ def test_n_and_n_minus_one_show_the_missing_bank_and_a_second_sum_of_a_round_is_
         functions = dict.fromkeys(banks, role) | {"bureau": lambda ctx, params: relay(ctx, how, 1) or {}}
         params = how.model_dump()
         return threads(
-            horizontal_mf.COMPONENT, roles(banks), {}, params, run=f"{name}-{protection}", attempt=attempt, functions=functions
+            horizontal_mf.COMPONENT,
+            roles(banks),
+            {},
+            params,
+            run=f"{name}-{protection}",
+            attempt=attempt,
+            functions=functions,
         )
 
     same = run(roster, twice, 1, "differencing-1")

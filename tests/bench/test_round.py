@@ -44,6 +44,10 @@ def test_every_protection_trains_the_same_model_and_plain_takes_the_fewest_bytes
 def test_the_cases_are_the_ones_of_the_benchmark():
     with cases() as found:
         assert [case.name for case in found] == [
-            "round, plain", "round, secagg", "round, paillier", "step of 3 rounds, secagg", "step of 3 rounds, paillier"
+            "round, plain",
+            "round, secagg",
+            "round, paillier",
+            "step of 3 rounds, secagg",
+            "step of 3 rounds, paillier",
         ]
         assert found[0].theirs() > 0

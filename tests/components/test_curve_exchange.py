@@ -46,7 +46,9 @@ PASS = Component(
 
 
 def run(threads, ids, part=PASS, functions=None, name="run", **params):
-    return align(threads, part, ids, params={"pad_to": 8, "cardinality_pass": True} | params, run=name, functions=functions)
+    return align(
+        threads, part, ids, params={"pad_to": 8, "cardinality_pass": True} | params, run=name, functions=functions
+    )
 
 
 def names(outcome, party):

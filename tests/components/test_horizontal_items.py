@@ -72,7 +72,9 @@ def scored(kind, model, h):
 
 
 def run(threads, kind, banks, name, **params):
-    return threads(f"horizontal_{kind}", ROLES, inputs(banks), {**PARAMS, **MORE[kind], "epoch": name, **params}, run=name)
+    return threads(
+        f"horizontal_{kind}", ROLES, inputs(banks), {**PARAMS, **MORE[kind], "epoch": name, **params}, run=name
+    )
 
 
 @pytest.mark.parametrize("protection", ["secagg", "paillier"])

@@ -58,7 +58,7 @@ def test_only_the_messages_of_the_protection_travel_and_only_plain_is_readable(t
     outcome = run(threads, how, "travel", given)
     assert outcome.errors == {}
     admitted = {message.name for message in PART.table({"protection": how})}
-    sent = {bank: [p for p in outcome.parcels[bank]] for bank in (*BANKS, "bureau")}
+    sent = {bank: outcome.parcels[bank] for bank in (*BANKS, "bureau")}
     assert {p.header.name for parcels in sent.values() for p in parcels} == admitted
     readable = np.full(10, 0x2010_2010_2010_2010, np.uint64).tobytes()  # 1.0 in 16-bit lanes of 14 bits, offset
     found = any(readable in bytes(p.body) for p in sent["east"])
