@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from base.errors import AccordError, Cancelled, StateError
-from components.contract import Component, RoleFunction
+from components.contract import Component, Outputs, RoleFunction
 from crypto.node_keys import NodeKeys
 from runtime.checkpoint import FileCheckpoint
 from runtime.context import Services, StepContext
@@ -33,10 +33,11 @@ RUN, STEP = "bench", "train"
 
 @dataclass
 class Timed:
-    """When rounds ended (seconds, at the first party) and how many bytes left all parties."""
+    """When rounds ended (seconds, at the first party), how many bytes left all parties, and what each ended with."""
 
     rounds: list[float] = field(default_factory=list)
     bytes: int = 0
+    outputs: dict[str, Outputs] = field(default_factory=dict)  # by party
 
     @property
     def seconds_of_a_round(self) -> float:
@@ -61,6 +62,7 @@ def run_step(
     inputs: Mapping[str, Mapping[str, Any]],
     params: Mapping[str, Any],
     functions: Mapping[str, RoleFunction] | None = None,
+    seed: int = 1,
 ) -> Timed:
     """Run a step; `functions` (role -> function) put another role function in place of the component's."""
     parties = {party: role for role, members in roles.items() for party in members}
@@ -70,7 +72,7 @@ def run_step(
     exchange, guard = MemoryExchange(), PlanGuard(RUN, {STEP: (table, roles)})
     timed, stores, stop = Timed(), {party: MemoryLedgerStore() for party in parties}, list[AccordError]()
 
-    def prepare(party: str, folder: Path) -> Callable[[], object]:
+    def prepare(party: str, folder: Path) -> Callable[[], Outputs]:
         own = PartyKeys(party, keys[party], publics, folder)
         ledger = Ledger(own, stores[party])
         carrier = exchange.join(Door(guard, ledger, MemoryInbox()))
@@ -90,7 +92,7 @@ def run_step(
         ctx = StepContext(
             run=RUN, step=STEP, attempt=1, party=party, role=role, roles=roles, inputs=inputs.get(party, {}),
             services=Services(own, party.encode() * 8, *NO_SERVICES),
-            randomness=Randomness(1, f"bench/{STEP}", party.encode() * 8), channel=channel,
+            randomness=streams(seed, party), channel=channel,
             checkpoint=FileCheckpoint(folder / "checkpoints"),
             observer=_Watch(timed.rounds if party == min(parties) else []), spills=Spill(folder / "spill"),
         )  # fmt: skip
@@ -101,10 +103,15 @@ def run_step(
         folders = {party: Path(stack.enter_context(tempfile.TemporaryDirectory())) for party in parties}
         work = [prepare(party, folders[party]) for party in parties]
         pool = stack.enter_context(ThreadPoolExecutor(len(work)))
-        for future in [pool.submit(each) for each in work]:
-            future.result()
+        futures = [pool.submit(each) for each in work]
+        timed.outputs = {party: future.result() for party, future in zip(parties, futures, strict=True)}
     timed.bytes = sum(e.statement.size for store in stores.values() for e in store.entries(RUN) if e.direction == OUT)
     return timed
+
+
+def streams(seed: int, party: str = "") -> Randomness:
+    """Return the streams of a step that ran with this seed; the shared ones are the same whatever the party."""
+    return Randomness(seed, f"bench/{STEP}", party.encode() * 8)
 
 
 def open_sum(parties: int) -> Callable[[str, int, Any], Any]:
@@ -120,7 +127,7 @@ def open_sum(parties: int) -> Callable[[str, int, Any], Any]:
     return total
 
 
-def _run(function: RoleFunction, ctx: StepContext, params: Any, stop: list[AccordError]) -> object:
+def _run(function: RoleFunction, ctx: StepContext, params: Any, stop: list[AccordError]) -> Outputs:
     try:
         return function(ctx, params)
     except AccordError:
