@@ -18,7 +18,7 @@ from annotated_types import Gt
 
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
-from components.released_statistics import NOT_PROTECTED, ReleaseParams, as_array, own_copy, release
+from components.released_statistics import NOT_PROTECTED, ReleaseParams, as_array, as_arrays, own_copy, release
 from components.secure_sum import ADVERSARY, MIN_PARTIES, open_total, relay, sum_messages
 from crypto.packing import Lanes
 from models import ease
@@ -56,7 +56,7 @@ def data_holder(ctx: Context, params: HorizontalEaseParams) -> Outputs:
     ctx.progress(2, 2, "models")
     catalogue = {"catalogue": as_array(own.catalogue)}
     return {
-        "model": {"B": model, "sum": as_array(digest_bytes(Σ.tobytes())), **catalogue},
+        "model": {"B": model, "sum": as_array(digest_bytes(Σ.tobytes())), **as_arrays(own.histories), **catalogue},
         "alone": {"B": alone, **catalogue},
     }
 
@@ -77,7 +77,7 @@ COMPONENT = Component(
     optional_inputs=("ratings",),  # the aggregator has none
     outputs={
         "model": "B: the same at every data_holder, unless complete puts back what the bank left out; "
-        "sum: digest of the total",
+        "sum: digest of the total; history, start: this party's own people",
         "alone": "B of the own people alone, nothing exchanged",
     },
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},

@@ -21,7 +21,7 @@ from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
-from components.released_statistics import NOT_PROTECTED, ReleaseParams, as_array, own_copy, release
+from components.released_statistics import NOT_PROTECTED, ReleaseParams, as_array, as_arrays, own_copy, release
 from components.secure_sum import ADVERSARY, MIN_PARTIES, open_total, relay, sum_messages
 from crypto.packing import Lanes
 from models import slist
@@ -69,7 +69,7 @@ def data_holder(ctx: Context, params: HorizontalSlistParams) -> Outputs:
     ctx.progress(2, 2, "models")
     every = {"input_decay": np.array(params.input_decay), "catalogue": as_array(own.catalogue)}
     return {
-        "model": {"B": model, "sum": as_array(digest_bytes(Σ.tobytes())), **every},
+        "model": {"B": model, "sum": as_array(digest_bytes(Σ.tobytes())), **as_arrays(own.histories), **every},
         "alone": {"B": alone, **every},
     }
 
@@ -90,7 +90,7 @@ COMPONENT = Component(
     optional_inputs=("ratings",),  # the aggregator has none
     outputs={
         "model": "B: the same at every data_holder, unless complete puts back what the bank left out; input_decay; "
-        "sum: digest of the total",
+        "sum: digest of the total; history, start: this party's own people",
         "alone": "the same of the own people alone, nothing exchanged",
     },
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},

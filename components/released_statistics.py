@@ -82,6 +82,11 @@ def own_copy(
     return completed(total, own, released, share) if params.complete else total
 
 
+def as_arrays(h: Histories) -> dict[str, np.ndarray]:
+    """Return the party's own histories as its part of a model keeps them, to score its people: items, oldest first."""
+    return {"history": h.item, "start": h.start}
+
+
 def as_array(text: str) -> np.ndarray:
     """Return a digest as a model keeps it, uint8 (32,)."""
     return np.frombuffer(bytes.fromhex(text), np.uint8)

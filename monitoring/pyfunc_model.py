@@ -6,6 +6,7 @@ of a feature_holder has no scores to give and says so.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import mlflow
@@ -22,17 +23,32 @@ class ModelPart(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # MLflow reads type hints
         """Return a score per row of `user`, `item`."""
-        part = self.arrays
-        if "Q" not in part:
-            raise ValueError("this party's part holds no item factors: it takes part in training, not in scoring")
         user, item = model_input["user"].to_numpy(), model_input["item"].to_numpy()
-        P, Q = part["P"][user], part["Q"][item]
-        if "s" in part:  # vertical: the first column of P and s is the user bias
-            P = P + part["s"][user]
-            return np.asarray(part["mu"] + part["b_item"][item] + P[:, 0] + (P[:, 1:] * Q).sum(1))
-        # The party's own rows stand in for items that nobody shares; one of the two is 0 in every row.
-        Q, b_item = Q + part["Q_own"][item], part["b_item"] + part["b_own"]
-        return np.asarray(part["mu"] + b_item[item] + part["b_user"][user] + (P * Q).sum(1))
+        return _from_items(self.arrays, user, item) if "B" in self.arrays else _from_factors(self.arrays, user, item)
+
+
+def _from_items(part: Mapping[str, np.ndarray], user: np.ndarray, item: np.ndarray) -> np.ndarray:
+    """EASE and SLIST: the weights from the person's items to this one; SLIST counts recent items more."""
+    δ = float(part.get("input_decay", np.inf))
+    found = np.zeros(len(user))
+    for n, (u, i) in enumerate(zip(user, item, strict=True)):
+        own = part["history"][part["start"][u] : part["start"][u + 1]]
+        found[n] = np.exp(-np.arange(len(own))[::-1] / δ) @ part["B"][own, i]
+    return found
+
+
+def _from_factors(part: Mapping[str, np.ndarray], user: np.ndarray, item: np.ndarray) -> np.ndarray:
+    if "Q" not in part:
+        raise ValueError("this party's part holds no item factors: it takes part in training, not in scoring")
+    P, Q = part["P"][user], part["Q"][item]
+    if "mu" not in part:  # iALS
+        return np.asarray((P * Q).sum(1))
+    if "s" in part:  # vertical: the first column of P and s is the user bias
+        P = P + part["s"][user]
+        return np.asarray(part["mu"] + part["b_item"][item] + P[:, 0] + (P[:, 1:] * Q).sum(1))
+    # The party's own rows stand in for items that nobody shares; one of the two is 0 in every row.
+    Q, b_item = Q + part["Q_own"][item], part["b_item"] + part["b_own"]
+    return np.asarray(part["mu"] + b_item[item] + part["b_user"][user] + (P * Q).sum(1))
 
 
 mlflow.models.set_model(ModelPart())

@@ -81,7 +81,7 @@ def ranked(kind, params, shared):
 RUNS = {
     "horizontal_mf": ("horizontal_mf", SHORTER, None),
     "horizontal_ease": ("horizontal_mf", ranked("ease", "reg: 200", "sum"), None),
-    "horizontal_slist": ("horizontal_mf", ranked("slist", "reg: 200", "sum"), None),
+    "horizontal_slist": ("horizontal_slist", {}, None),
     "horizontal_ials": ("horizontal_mf", ranked("ials", "embedding_size: 4, sweeps: 2", "Q"), None),
     "vertical_mf": ("vertical_mf", SHORTER, None),
     "align_ecdh": ("vertical_mf", {"align_rsa": "align_ecdh"}, "align"),

@@ -6,7 +6,10 @@ import pandas as pd
 import pytest
 
 from components import evaluate_ratings
+from components.released_statistics import as_arrays
 from models import vertical
+from models.histories import Histories
+from models.scoring import KINDS
 from monitoring.tracking import CHALLENGER, Tracker, prepare_store
 
 USER, ITEM = np.array([0, 2, 3], np.int32), np.array([1, 0, 4], np.int32)
@@ -47,6 +50,19 @@ def test_a_vertical_part_scores_as_the_evaluation_does(tracker):
     scores = _registered(tracker, "vertical", part).predict(pd.DataFrame({"user": USER, "item": ITEM}))
     model = vertical.Factors(3.5, part["b_item"], part["Q"], part["P"])
     assert np.allclose(scores, vertical.predict(model, part["s"], USER, ITEM))
+
+
+@pytest.mark.parametrize("kind", ["ease", "slist", "ials"])
+def test_a_part_of_a_model_from_sums_scores_as_the_evaluation_does(tracker, kind):
+    rng = np.random.default_rng(3)
+    h = Histories(np.array([0, 0, 2, 2, 2, 3], np.int32), np.array([3, 1, 0, 4, 2, 1], np.int32), 4, 5)
+    part = {"Q": rng.normal(size=(5, 3)), "P": rng.normal(size=(4, 3))}
+    if kind != "ials":
+        part = {"B": rng.normal(size=(5, 5)), **as_arrays(h)}
+    if kind == "slist":
+        part["input_decay"] = np.array(2.0)
+    scores = _registered(tracker, kind, part).predict(pd.DataFrame({"user": USER, "item": ITEM}))
+    assert np.allclose(scores, KINDS[kind].scores(part, h, np.arange(4))[USER, ITEM])
 
 
 def test_steps_are_nested_with_their_metrics_by_round(tracker):
