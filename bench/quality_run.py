@@ -1,0 +1,141 @@
+"""One data set, shared out and split by seed, and every arm of a model on it, by the components and their secure sums.
+
+    federated            the sum that the thresholds let out; a bank puts back into its copy what it had withheld
+    one for all          the same with `complete: false`: nothing put back, one model for all banks
+    unprotected          the sum of everything, no thresholds
+    bank alone           the same algorithm on the bank's own people, nothing exchanged: the control
+    popularity           the bank's own most frequent items for everyone
+    pooled               float64, all histories in one place (`bench.quality_pooled`)
+    pooled, thresholded  float64 in one place, on the statistics behind *one for all*
+
+All are judged by `evaluate_ranking` on the same candidates, two at a time: its control may be any model of the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bench import quality_pooled
+from bench.parties import run_step
+from bench.sets import BANKS, banks
+from components import evaluate_ranking, horizontal_ease, horizontal_ials, horizontal_slist, split_leave_one_out
+from components.contract import Arrays, Component, Outputs
+from components.split_tables import catalogue_digest, histories
+from models import ranking
+from models.histories import Histories
+from models.scoring import KINDS
+from models.thresholds import enough_raters
+
+ROLES = {"data_holder": BANKS, "aggregator": ("bureau",)}
+COMPONENTS: Mapping[str, Component] = {
+    "ease": horizontal_ease.COMPONENT, "slist": horizontal_slist.COMPONENT, "ials": horizontal_ials.COMPONENT
+}  # fmt: skip
+OFF = {"min_raters": 1, "min_pairs": 1, "complete": False}  # no thresholds
+PLACES = 10
+Figures = dict[str, float]
+Models = Mapping[str, Arrays]  # by bank
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one kind of model did on one split."""
+
+    arms: Mapping[str, Figures]  # by arm: {part}.hr10, .ndcg10, .full.hr10, .full.ndcg10
+    lists: float  # share of people whose ordered top 10 is that of `pooled, thresholded`, ties apart
+    lists_with_ties: float  # the same, where an item of the same score in a place counts as another list
+
+
+class Trial:
+    """A data set at three banks, split."""
+
+    def __init__(self, data: str, seed: int) -> None:
+        """Run `split_leave_one_out` at every bank."""
+        inputs = {bank: {"tables": tables} for bank, tables in banks(data, seed).items()}
+        done = run_step(split_leave_one_out.COMPONENT, {"data_holder": BANKS}, inputs, {}, seed=seed).outputs
+        self._seed = seed
+        self._ratings: dict[str, Mapping[str, pa.Table]] = {bank: _any(done[bank], "ratings") for bank in BANKS}
+        self._histories = {bank: histories(tables) for bank, tables in self._ratings.items()}
+
+    def counts(self, min_raters: int) -> dict[str, float]:
+        """Return people, items, ratings, and the share of test items that some bank lets out."""
+        every = list(self._histories.values())
+        out = np.sum([enough_raters(h, min_raters).raters for h in every], axis=0) > 0
+        test = np.concatenate([tables["test"]["item"].to_numpy() for tables in self._ratings.values()])
+        parts = [tables[part].num_rows for tables in self._ratings.values() for part in ("train", "validation", "test")]
+        return {
+            "people": sum(h.users for h in every), "items": every[0].items, "ratings": sum(parts),
+            "test items that survive": float(out[test].mean()),
+        }  # fmt: skip
+
+    def judge(self, kind: str, settings: Mapping[str, Any]) -> Found:
+        """Train every arm of this kind, and judge it."""
+        part, own = COMPONENTS[kind], list(self._histories.values())
+        off = {name: value for name, value in OFF.items() if name in part.params.model_fields}
+        protected = self._trained(part, settings)
+        models = {"federated": _each(protected, "model"), "bank alone": _each(protected, "alone")}
+        if "complete" in off:
+            models["one for all"] = _each(self._trained(part, {**settings, "complete": False}), "model")
+        models["unprotected"] = _each(self._trained(part, {**settings, **off}), "model")
+        digest = catalogue_digest(self._ratings[BANKS[0]])
+        for arm, given in (("pooled", {**settings, **off}), ("pooled, thresholded", settings)):
+            found = quality_pooled.fit(kind, own, part.params.model_validate(given), self._seed, digest)
+            models[arm] = dict(zip(BANKS, found, strict=True))
+        same = self._same(kind, models.get("one for all", models["federated"]), models["pooled, thresholded"])
+        return Found(self._judged(kind, models), *same)
+
+    def _trained(self, part: Component, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        inputs = {bank: {"ratings": tables} for bank, tables in self._ratings.items()}
+        return run_step(part, ROLES, inputs, settings, seed=self._seed).outputs
+
+    def _judged(self, kind: str, models: Mapping[str, Models]) -> dict[str, Figures]:
+        found = dict[str, Figures]()
+        for first, second in _pairs(list(models)):
+            metrics = self._evaluated(kind, models[first], models[second])
+            for arm, name in ((first, "federated"), (second, "alone"), ("popularity", "popularity")):
+                found[arm] = {key.removeprefix(f"{name}."): value for key, value in metrics.items()
+                              if key.startswith(f"{name}.")}  # fmt: skip
+        return found
+
+    def _evaluated(self, kind: str, model: Models, control: Models) -> Mapping[str, float]:
+        inputs = {
+            bank: {"ratings": self._ratings[bank], "model": model[bank], "alone": control[bank]} for bank in BANKS
+        }
+        done = run_step(evaluate_ranking.COMPONENT, ROLES, inputs, {"kind": kind, "at": PLACES}, seed=self._seed)
+        return dict(_any(done.outputs[BANKS[0]], "metrics"))
+
+    def _same(self, kind: str, model: Models, other: Models) -> tuple[float, float]:
+        """Return the shares of people with the same list by both, ties apart and not."""
+        same = [_same_lists(kind, h, model[bank], other[bank]) for bank, h in self._histories.items()]
+        apart, strict = np.concatenate(same, axis=1).mean(axis=1)
+        return float(apart), float(strict)
+
+
+def _same_lists(kind: str, h: Histories, model: Arrays, other: Arrays) -> NDArray[np.bool_]:
+    """Return who has the same ordered list by both (2, users): items of one score may change places, or may not."""
+    found = []
+    for users in ranking.blocks(np.zeros(h.users, np.int64), h.items):
+        had = h.take(users).matrix().toarray() > 0
+        ours, theirs = (np.where(had, -np.inf, KINDS[kind].scores(m, h, users)) for m in (model, other))
+        a, b = (np.argsort(-scores, axis=1, kind="stable")[:, :PLACES] for scores in (ours, theirs))
+        tied = np.take_along_axis(theirs, a, 1) == np.take_along_axis(theirs, b, 1)
+        found.append([(tied | (a == b)).all(axis=1), (a == b).all(axis=1)])
+    return np.concatenate(found, axis=1)
+
+
+def _pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the arms two by two, the last with itself where they are odd."""
+    return [(arm, arms[min(n + 1, len(arms) - 1)]) for n, arm in enumerate(arms) if n % 2 == 0]
+
+
+def _each(outputs: Mapping[str, Any], name: str) -> Models:
+    return {bank: _any(outputs[bank], name) for bank in BANKS}
+
+
+def _any(outputs: Outputs, name: str) -> Any:
+    return outputs[name]
