@@ -58,6 +58,7 @@ class Case:
     theirs: Figure | None
     target: str | None = None
     once: bool = False  # takes minutes: measured in the first turn alone, which is no warm-up for it
+    size: float = 1.0  # how long it takes beside the others, as a guess before it has run
 
 
 @dataclass(frozen=True)
@@ -69,13 +70,14 @@ class Suite:
     notes: Sequence[str] = ()
     tables: Callable[[Sequence[Row]], list[Table]] | None = None
     picture: Callable[[Sequence[Row], Path], None] | None = None
+    page: Callable[[Sequence[Row]], str] | None = None  # in Markdown, beside the JSON file
 
 
 def measure(cases: Sequence[Case], repetitions: int, tell: Tell) -> list[Row]:
     """Run all cases in turn, `repetitions` times, after one warm-up round that counts for those alone that run once."""
     figures: list[list[tuple[float, float | None]]] = [[] for _ in cases]
     reasons: dict[int, str] = {}
-    left = _Left([1 if case.once else repetitions + 1 for case in cases])
+    left = _Left([1 if case.once else repetitions + 1 for case in cases], [case.size for case in cases])
     for turn in range(repetitions + 1):
         seen: dict[Figure, float] = {}
         for i, case in enumerate(cases):
@@ -124,17 +126,17 @@ def short(x: float) -> str:
 
 
 class _Left:
-    """How long the rest takes: each case as long as the last time, one that never ran as long as the mean."""
+    """How long the rest takes: each case as long as the last time, one that never ran as the others by its size."""
 
-    def __init__(self, times: list[int]) -> None:
-        self._times, self._last = times, dict[int, float]()
+    def __init__(self, times: list[int], sizes: list[float]) -> None:
+        self._times, self._sizes, self._last = times, sizes, dict[int, float]()
 
     def after(self, i: int, seconds: float) -> float:
         """Return the seconds that remain after case i has taken `seconds`."""
         self._times[i] -= 1
         self._last[i] = seconds
-        mean = statistics.mean(self._last.values())
-        return sum(times * self._last.get(k, mean) for k, times in enumerate(self._times))
+        rate = sum(self._last.values()) / sum(self._sizes[k] for k in self._last)
+        return sum(n * self._last.get(k, rate * self._sizes[k]) for k, n in enumerate(self._times))
 
 
 def _once(figure: Figure, seen: dict[Figure, float]) -> float:

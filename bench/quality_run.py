@@ -46,9 +46,9 @@ Models = Mapping[str, Arrays]  # by bank
 class Found:
     """What one kind of model did on one split."""
 
-    arms: Mapping[str, Figures]  # by arm: {part}.hr10, .ndcg10, .full.hr10, .full.ndcg10
-    lists: float  # share of people whose ordered top 10 is that of `pooled, thresholded`, ties apart
-    lists_with_ties: float  # the same, where an item of the same score in a place counts as another list
+    arms: Mapping[str, Figures]  # by arm: {part}.hr10, .ndcg10, .full.hr10, .full.ndcg10; or {part}.rmse
+    lists: float = 0.0  # share of people whose ordered top 10 is that of `pooled, thresholded`, ties apart
+    lists_with_ties: float = 0.0  # the same, where an item of the same score in a place counts as another list
 
 
 class Trial:
@@ -62,7 +62,7 @@ class Trial:
         self._ratings: dict[str, Mapping[str, pa.Table]] = {bank: _any(done[bank], "ratings") for bank in BANKS}
         self._histories = {bank: histories(tables) for bank, tables in self._ratings.items()}
 
-    def counts(self, min_raters: int) -> dict[str, float]:
+    def counts(self, min_raters: int = 10) -> dict[str, float]:
         """Return people, items, ratings, and the share of test items that some bank lets out."""
         every = list(self._histories.values())
         out = np.sum([enough_raters(h, min_raters).raters for h in every], axis=0) > 0

@@ -1,0 +1,96 @@
+"""The results of `accord bench quality` as tables: on the screen, and as a page of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+
+from base.machine import describe_machine
+from bench.frame import Row, short
+from bench.quality_results import MF, Results, Spread, over_seeds
+
+RANKING = {"hr10": "HR@10", "ndcg10": "NDCG@10", "full.hr10": "full HR@10", "full.ndcg10": "full NDCG@10"}
+HEADS = ("model", "arm", *RANKING.values())
+ORDER = ("popularity", "bank alone", "federated", "one for all", "unprotected", "pooled", "pooled, thresholded",
+         "mean", "biases")  # fmt: skip
+INTRODUCTION = """\
+# Quality: alone, federated, pooled
+
+Written by `accord bench quality`. Three banks, a third of the people each; mean ± deviation over seeds {seeds}.
+{machine}.
+
+Each person's newest item is the test (lastfm-2k has no times: a drawn one), the second newest is for validation. It is
+ranked against 99 drawn items and against all (*full*), pool `clean`; a tie counts against it. SLIST uses the order of
+ratings. Parameters were chosen on validation items; they stand in the JSON file with the figures of each seed.
+
+| arm | what |
+| --- | --- |
+| popularity | the bank's own most frequent items |
+| bank alone | the same algorithm on the bank's own people, **nothing exchanged**: the control |
+| federated | the sum that the thresholds let out; a bank puts back into its own copy what it had withheld |
+| one for all | the same, nothing put back (`complete: false`) |
+| unprotected | the sum of everything, **no thresholds**: histories can be read from it |
+| pooled | float64, all histories in one place |
+| pooled, thresholded | float64 in one place, the statistics behind *one for all* |
+"""
+
+
+def tables(results: Results) -> list[Table]:
+    """Return one table for each data set."""
+    found = []
+    for data in results.document:
+        table = Table(*HEADS, title=data, box=None)
+        for line in _ranking(results, data):
+            table.add_row(*line)
+        found.append(table)
+    return found
+
+
+def page(results: Results, rows: Sequence[Row], seeds: Sequence[int]) -> str:
+    """Return the page."""
+    about = describe_machine()
+    machine = f"{about['date']}, {about['cpu']}, {about['cores']} cores"
+    lines = [INTRODUCTION.format(seeds=", ".join(map(str, seeds)), machine=machine)]
+    for data in results.document:
+        lines += [f"## {data}", "", *_split(results, data), *_markdown(HEADS, _ranking(results, data))]
+        if (data, MF) in results.found:
+            lines += ["Ratings, random by rating (`horizontal_mf`):", ""]
+            lines += _markdown(("arm", "test RMSE", "validation RMSE"), _ratings(results, data))
+    judged = [(r.case, r.peer, short(r.ours), short(r.theirs or 0), "yes" if r.met else "**NO**")
+              for r in rows if r.target]  # fmt: skip
+    return "\n".join([*lines, "## Bars", "", *_markdown(("what", "beside", "found", "needed", "met"), judged)])
+
+
+def _split(results: Results, data: str) -> list[str]:
+    splits = list(results.document[data].get("splits", {}).values())
+    if not splits:
+        return []
+    share = sum(split["test items that survive"] for split in splits) / len(splits)
+    first = splits[0]
+    return [f"{first['people']:,} people, {first['items']:,} items, {first['ratings']:,} ratings. Of the test items "
+            f"{share:.1%} survive the thresholds at some bank.", ""]  # fmt: skip
+
+
+def _ranking(results: Results, data: str) -> Iterator[tuple[str, ...]]:
+    """Yield model, arm and the figures of the test items."""
+    for (of, model), seeds in results.found.items():
+        if of == data and model != MF:
+            arms = over_seeds(seeds)
+            for arm in sorted(arms, key=ORDER.index):
+                yield (model, arm, *(_both(arms[arm][f"test.{name}"]) for name in RANKING))
+
+
+def _ratings(results: Results, data: str) -> Iterator[tuple[str, ...]]:
+    arms = over_seeds(results.found[data, MF])
+    for arm in sorted(arms, key=ORDER.index):
+        yield (arm, *(_both(arms[arm][f"{part}.rmse"]) for part in ("test", "validation")))
+
+
+def _both(found: Spread) -> str:
+    return f"{found['mean']:.4f} ± {found['deviation']:.4f}"
+
+
+def _markdown(heads: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> list[str]:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return [*(f"| {' | '.join(line)} |" for line in lines), ""]

@@ -1,0 +1,46 @@
+"""The picture of `accord bench quality`: HR@10 of each model, alone, federated and pooled, over seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.quality_results import MF, Results, over_seeds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = {"bank alone": "#b7c9dc", "federated": "#1f4e79", "unprotected": "#c98a4b", "pooled": "#999999"}
+WIDTH = 0.2
+
+
+def picture(results: Results, path: Path) -> None:
+    """Write one panel a data set to `path` (PNG)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names = list(results.document)
+    figure = Figure(figsize=(4.6 * len(names), 3.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(1, len(names), squeeze=False).ravel()
+    for axes, data in zip(grid, names, strict=True):
+        _bars(axes, results, data)
+    grid[0].set_ylabel("HR@10, test items against 99 drawn ones")
+    grid[0].legend(fontsize=8, loc="lower right")
+    figure.savefig(path, dpi=130)
+
+
+def _bars(axes: Axes, results: Results, data: str) -> None:
+    models = [model for of, model in results.found if of == data and model != MF]
+    for n, (arm, colour) in enumerate(COLOURS.items()):
+        found = [over_seeds(results.found[data, model])[arm]["test.hr10"] for model in models]
+        places = [place + (n - 1.5) * WIDTH for place in range(len(models))]
+        bars = axes.bar(
+            places, [f["mean"] for f in found], WIDTH, yerr=[f["deviation"] for f in found], color=colour, label=arm,
+            capsize=2, ecolor="#555555",
+        )  # fmt: skip
+        axes.bar_label(bars, [f"{f['mean']:.3f}" for f in found], fontsize=6, padding=3)
+    lowest = min(over_seeds(results.found[data, model])["bank alone"]["test.hr10"]["mean"] for model in models)
+    axes.set_ylim(bottom=max(0.0, lowest - 0.15))
+    axes.set_xticks(range(len(models)), [model.upper() for model in models])
+    axes.set_title(data, fontsize=10)
