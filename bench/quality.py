@@ -14,7 +14,7 @@ from base.errors import SpecError
 from bench.frame import Case, Suite
 from bench.quality_page import page, tables
 from bench.quality_picture import picture
-from bench.quality_results import MF, SETTINGS, Figure, Results
+from bench.quality_results import MF, OVER_SEEDS, SETTINGS, Figure, Results
 from bench.quality_run import Found
 from bench.sets import SETS
 
@@ -81,11 +81,14 @@ def _trial(results: Results, data: str, model: str, seed: int) -> Case:
 def _bars(results: Results, models: Models) -> Iterator[Case]:
     for data, model, arm, name, bar in BARS:
         if (data, model) in models:
-            found, target = _test(arm, name), "<= 1" if model == MF else ">= 1"
-            yield _gate(results, (data, model), f"{arm} {NAMES[name]}", found, (f"bar {bar:g}", _always(bar)), target)
+            beside, target = (f"bar {bar:g}", _always(bar)), "<= 1" if model == MF else ">= 1"
+            yield _gate(results, (data, model), f"{arm} {NAMES[name]}", _test(arm, name), beside, target)
+            yield _gate(results, (data, model), f"pooled {NAMES[name]}", _test("pooled", name), beside, None)
     for key, bar in GAINS.items():
         if key in models:
-            yield _gate(results, key, "gain in HR@10 over bank alone", _gain, (f"bar {bar:g}", _always(bar)))
+            beside = f"bar {bar:g}", _always(bar)
+            yield _gate(results, key, "gain in HR@10 over bank alone", _gain("federated"), beside)
+            yield _gate(results, key, "gain in HR@10 of pooled", _gain("pooled"), beside, None)
 
 
 def _controls(results: Results, models: Models) -> Iterator[Case]:
@@ -97,19 +100,20 @@ def _controls(results: Results, models: Models) -> Iterator[Case]:
 
 
 def _gate(
-    results: Results, key: tuple[str, str], what: str, figure: Figure, beside: tuple[str, Figure], target: str = ">= 1"
-) -> Case:
-    (data, model), (peer, other), unit = key, beside, "mean over seeds"
+    results: Results, key: tuple[str, str], what: str, figure: Figure, beside: tuple[str, Figure],
+    target: str | None = ">= 1",
+) -> Case:  # fmt: skip
+    (data, model), (peer, other) = key, beside
     ours, theirs = (lambda f=f: results.mean(data, model, f) for f in (figure, other))
-    return Case(f"{data} {model}: {what}", peer, unit, ours, theirs, target, once=True, size=0.01)
+    return Case(f"{data} {model}: {what}", peer, OVER_SEEDS, ours, theirs, target, once=True, size=0.01)
 
 
 def _test(arm: str, name: str) -> Figure:
     return lambda found: found.arms[arm][f"test.{name}"]
 
 
-def _gain(found: Found) -> float:
-    return _test("federated", "hr10")(found) - _test("bank alone", "hr10")(found)
+def _gain(arm: str) -> Figure:
+    return lambda found: _test(arm, "hr10")(found) - _test("bank alone", "hr10")(found)
 
 
 def _lists(found: Found) -> float:

@@ -8,12 +8,14 @@ from rich.table import Table
 
 from base.machine import describe_machine
 from bench.frame import Row, short
-from bench.quality_results import MF, Results, Spread, over_seeds
+from bench.quality_results import MF, OVER_SEEDS, Results, Spread, over_seeds
 
 RANKING = {"hr10": "HR@10", "ndcg10": "NDCG@10", "full.hr10": "full HR@10", "full.ndcg10": "full NDCG@10"}
 HEADS = ("model", "arm", *RANKING.values())
 ORDER = ("popularity", "bank alone", "federated", "one for all", "unprotected", "pooled", "pooled, thresholded",
          "mean", "biases")  # fmt: skip
+MET = {True: "yes", False: "**NO**", None: ""}
+BARS = ("## Bars", "", "Mean over seeds. *Pooled* is not judged: it says what could be had at all on these splits.", "")
 INTRODUCTION = """\
 # Quality: alone, federated, pooled
 
@@ -57,9 +59,8 @@ def page(results: Results, rows: Sequence[Row], seeds: Sequence[int]) -> str:
         if (data, MF) in results.found:
             lines += ["Ratings, random by rating (`horizontal_mf`):", ""]
             lines += _markdown(("arm", "test RMSE", "validation RMSE"), _ratings(results, data))
-    judged = [(r.case, r.peer, short(r.ours), short(r.theirs or 0), "yes" if r.met else "**NO**")
-              for r in rows if r.target]  # fmt: skip
-    return "\n".join([*lines, "## Bars", "", *_markdown(("what", "beside", "found", "needed", "met"), judged)])
+    judged = [(r.case, r.peer, short(r.ours), short(r.theirs or 0), MET[r.met]) for r in rows if r.unit == OVER_SEEDS]
+    return "\n".join([*lines, *BARS, *_markdown(("what", "beside", "found", "needed", "met"), judged)])
 
 
 def _split(results: Results, data: str) -> list[str]:
