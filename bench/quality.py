@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from base.errors import SpecError
 from bench.frame import Case, Suite
 from bench.quality_page import page, tables
 from bench.quality_picture import picture
-from bench.quality_results import MF, OVER_SEEDS, SETTINGS, Figure, Results
+from bench.quality_results import MF, OVER_SEEDS, SETTINGS, Earlier, Figure, Results
 from bench.quality_run import Found
 from bench.sets import SETS
 
@@ -42,18 +43,21 @@ Models = Sequence[tuple[str, str]]  # data, model
 
 @contextmanager
 def cases(
-    data: Sequence[str] = tuple(SETS), seed: Sequence[int] = SEEDS, fast: bool = False, mf: bool = False
-) -> Iterator[Suite]:
+    data: Sequence[str] = tuple(SETS), seed: Sequence[int] = SEEDS, fast: bool = False, mf: bool = False,
+    resume: Sequence[Path] = (),
+) -> Iterator[Suite]:  # fmt: skip
     """Yield a case for each data set, seed and model, then the bars.
 
     `fast`: ml-100k with the first seed alone, without ratings. `mf`: ratings of ml-1m too, a quarter of an hour a seed.
+    `resume`: JSON files of earlier runs; what they hold with the same parameters is not computed again.
     """
     if unknown := set(data) - set(SETS):
         raise SpecError("no such data set", expected=", ".join(SETS), found=", ".join(unknown))
     data, seed = (("ml-100k",), seed[:1]) if fast else (data, seed)
-    results = Results()
+    earlier = Earlier(resume)
+    results = Results(earlier)
     models = [(d, m) for d in data for m in SETTINGS[d] if m != MF or (not fast and (mf or d == "ml-100k"))]
-    header = {"quality": {"seeds": [*seed], "data": results.document}}
+    header = {"quality": {"seeds": [*seed], "resumed from": earlier.dates, "data": results.document}}
     yield Suite(
         [*_trials(results, models, seed), *_bars(results, models), *_controls(results, models)], header,
         tables=lambda _: tables(results), picture=lambda _, path: picture(results, path),

@@ -64,7 +64,8 @@ def page(results: Results, rows: Sequence[Row], seeds: Sequence[int]) -> str:
 
 
 def _split(results: Results, data: str) -> list[str]:
-    splits = list(results.document[data].get("splits", {}).values())
+    splits = [found.split for (of, model), seeds in results.found.items() if of == data and model != MF
+              for found in seeds.values()]  # fmt: skip
     if not splits:
         return []
     share = sum(split["test items that survive"] for split in splits) / len(splits)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from bench.quality_ratings import judge_ratings
@@ -29,8 +32,9 @@ Spread = dict[str, float]  # mean, deviation
 class Results:
     """Each result is computed when it is first asked for; `document` is what the JSON file holds of all."""
 
-    def __init__(self) -> None:
-        """Nothing yet."""
+    def __init__(self, earlier: Earlier | None = None) -> None:
+        """Nothing yet; what `earlier` files hold is not computed again."""
+        self._earlier = earlier or Earlier([])
         self.found = dict[tuple[str, str], dict[int, Found]]()  # (data, model) -> seed
         self.document: dict[str, Any] = {}
         self._split: tuple[tuple[str, int], Trial] | None = None
@@ -39,7 +43,7 @@ class Results:
         """Return what a model did on a split."""
         seeds = self.found.setdefault((data, model), {})
         if seed not in seeds:
-            seeds[seed] = self._judge(data, model, seed)
+            seeds[seed] = self._earlier.found(data, model, seed) or self._judge(data, model, seed)
             self.document.setdefault(data, {})[model] = _document(data, model, seeds)
         return seeds[seed]
 
@@ -53,8 +57,6 @@ class Results:
             return Found(judge_ratings(data, seed, settings))
         if self._split is None or self._split[0] != (data, seed):
             self._split = (data, seed), Trial(data, seed)
-            counts = self._split[1].counts()
-            self.document.setdefault(data, {}).setdefault("splits", {})[str(seed)] = counts
         return self._split[1].judge(model, settings)
 
 
@@ -67,18 +69,31 @@ def over_seeds(seeds: Mapping[int, Found]) -> dict[str, dict[str, Spread]]:
     }
 
 
-def _document(data: str, model: str, seeds: Mapping[int, Found]) -> dict[str, Any]:
+class Earlier:
+    """What JSON files of earlier runs hold: runs of some data sets or seeds, put together by a last one."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        """Read them."""
+        self._documents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        self.dates = [document["date"] for document in self._documents]
+
+    def found(self, data: str, model: str, seed: int) -> Found | None:
+        """Return the result of a model on a split where one of them has it, with the parameters of today."""
+        for document in self._documents:
+            entry = document["quality"]["data"].get(data, {}).get(model)
+            if entry and entry["parameters"] == _parameters(data, model) and str(seed) in entry["by seed"]:
+                return Found(**entry["by seed"][str(seed)])
+        return None
+
+
+def _parameters(data: str, model: str) -> dict[str, Any]:
     part = horizontal_mf.COMPONENT if model == MF else COMPONENTS[model]
-    document: dict[str, Any] = {
-        "parameters": part.params.model_validate(SETTINGS[data][model]).model_dump(mode="json"),
-        "over seeds": over_seeds(seeds), "by seed": {str(seed): found.arms for seed, found in seeds.items()},
-    }  # fmt: skip
-    if model != MF:
-        document["identical lists"] = {
-            str(seed): {"ties apart": found.lists, "ties not apart": found.lists_with_ties}
-            for seed, found in seeds.items()
-        }
-    return document
+    return part.params.model_validate(SETTINGS[data][model]).model_dump(mode="json")
+
+
+def _document(data: str, model: str, seeds: Mapping[int, Found]) -> dict[str, Any]:
+    by_seed = {str(seed): asdict(found) for seed, found in seeds.items()}
+    return {"parameters": _parameters(data, model), "over seeds": over_seeds(seeds), "by seed": by_seed}
 
 
 def _spread(figures: list[float]) -> Spread:

@@ -14,7 +14,7 @@ All are judged by `evaluate_ranking` on the same candidates, two at a time: its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Found:
     arms: Mapping[str, Figures]  # by arm: {part}.hr10, .ndcg10, .full.hr10, .full.ndcg10; or {part}.rmse
     lists: float = 0.0  # share of people whose ordered top 10 is that of `pooled, thresholded`, ties apart
     lists_with_ties: float = 0.0  # the same, where an item of the same score in a place counts as another list
+    split: Mapping[str, float] = field(default_factory=dict)  # people, items, ratings, test items that survive
 
 
 class Trial:
@@ -62,7 +63,7 @@ class Trial:
         self._ratings: dict[str, Mapping[str, pa.Table]] = {bank: _any(done[bank], "ratings") for bank in BANKS}
         self._histories = {bank: histories(tables) for bank, tables in self._ratings.items()}
 
-    def counts(self, min_raters: int = 10) -> dict[str, float]:
+    def counts(self, min_raters: int) -> dict[str, float]:
         """Return people, items, ratings, and the share of test items that some bank lets out."""
         every = list(self._histories.values())
         out = np.sum([enough_raters(h, min_raters).raters for h in every], axis=0) > 0
@@ -87,7 +88,8 @@ class Trial:
             found = quality_pooled.fit(kind, own, part.params.model_validate(given), self._seed, digest)
             models[arm] = dict(zip(BANKS, found, strict=True))
         same = self._same(kind, models.get("one for all", models["federated"]), models["pooled, thresholded"])
-        return Found(self._judged(kind, models), *same)
+        least = part.params.model_validate(settings).model_dump()["min_raters"]
+        return Found(self._judged(kind, models), *same, self.counts(least))
 
     def _trained(self, part: Component, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         inputs = {bank: {"ratings": tables} for bank, tables in self._ratings.items()}

@@ -117,7 +117,7 @@ def test_the_command_writes_figures_a_page_and_a_picture(public, tmp_path, monke
     assert quality["seeds"] == [3, 4]
     assert ease["parameters"]["reg"] == 30.0
     assert set(ease["by seed"]) == {"3", "4"}
-    hr = [ease["by seed"][seed]["federated"]["test.hr10"] for seed in ("3", "4")]
+    hr = [ease["by seed"][seed]["arms"]["federated"]["test.hr10"] for seed in ("3", "4")]
     spread = ease["over seeds"]["federated"]["test.hr10"]
     assert spread == pytest.approx({"mean": np.mean(hr), "deviation": np.std(hr, ddof=1)})
     rows = {row["case"]: row for row in document["rows"]}
@@ -128,6 +128,18 @@ def test_the_command_writes_figures_a_page_and_a_picture(public, tmp_path, monke
     page = file.with_suffix(".md").read_text()
     assert f"| ease | federated | {np.mean(hr):.4f} ±" in page
     assert file.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert ease["by seed"]["3"]["split"]["people"] == USERS
+
+    # What a file holds is not computed again, unless a parameter has changed since.
+    again = file.with_name("again.json")
+    command = ["quality", "--data", "ml-100k", "--seed", "4", "--resume", str(file), "--json", str(again)]
+    monkeypatch.delenv("ACCORD_DATA")
+    CliRunner().invoke(app, command, catch_exceptions=False)
+    resumed = json.loads(again.read_text())["quality"]
+    assert resumed["resumed from"] == [document["date"]]
+    assert resumed["data"]["ml-100k"]["ease"]["by seed"] == {"4": ease["by seed"]["4"]}
+    monkeypatch.setitem(bench.quality_results.SETTINGS["ml-100k"], "ease", {"reg": 31.0})
+    assert isinstance(CliRunner().invoke(app, command).exception, EnvironmentMissing)
 
 
 def test_cases_are_those_that_were_asked_for():
