@@ -44,7 +44,7 @@ imports: setup
 	@$(BIN)/lint-imports
 
 bench: setup bench-peers ## every benchmark; results go to docs/results
-	@for name in round crypto psi; do $(BIN)/accord bench $$name --json docs/results/$$name.json || exit 1; done
+	@for name in crypto psi training; do $(BIN)/accord bench $$name --json docs/results/$$name.json || exit 1; done
 
 bench-large: setup bench-peers ## psi at 10 million ids a side (curve) and 1 million (RSA): hours
 	@$(BIN)/accord bench psi --curve 1000000 --curve 10000000 --rsa 100000 --rsa 1000000 \

@@ -1,14 +1,12 @@
-"""One step of a few parties in threads of this process, timed: real channels, doors, ledgers and keys over memory."""
+"""One step of some parties in threads of this process: real channels, doors, ledgers and keys over memory."""
 
 from __future__ import annotations
 
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +29,20 @@ from transport.memory import MemoryExchange, MemoryInbox
 RUN, STEP = "bench", "train"
 
 
-@dataclass
-class Timed:
-    """When rounds ended (seconds, at the first party), how many bytes left all parties, and what each ended with."""
+@dataclass(frozen=True)
+class Done:
+    """How many bytes left all parties, and what each ended with."""
 
-    rounds: list[float] = field(default_factory=list)
-    bytes: int = 0
-    outputs: dict[str, Outputs] = field(default_factory=dict)  # by party
-
-    @property
-    def seconds_of_a_round(self) -> float:
-        """Mean over all rounds but the first, which makes keys and sums rows that later rounds leave out."""
-        return (self.rounds[-1] - self.rounds[0]) / (len(self.rounds) - 1)
+    bytes: int
+    outputs: Mapping[str, Outputs]  # by party
 
 
 class _Watch:
-    def __init__(self, ends: list[float]) -> None:
-        self._ends = ends
-
     def metric(self, name: str, value: float, round_number: int | None) -> None:
         """Not looked at."""
 
     def progress(self, done: int, total: int, unit: str) -> None:
-        self._ends.append(time.perf_counter())
+        """Not looked at."""
 
 
 def run_step(
@@ -63,14 +52,14 @@ def run_step(
     params: Mapping[str, Any],
     functions: Mapping[str, RoleFunction] | None = None,
     seed: int = 1,
-) -> Timed:
+) -> Done:
     """Run a step; `functions` (role -> function) put another role function in place of the component's."""
     parties = {party: role for role, members in roles.items() for party in members}
     keys = {party: NodeKeys.generate() for party in parties}
     publics = {party: own.public for party, own in keys.items()}
     table = part.table(params)
     exchange, guard = MemoryExchange(), PlanGuard(RUN, {STEP: (table, roles)})
-    timed, stores, stop = Timed(), {party: MemoryLedgerStore() for party in parties}, list[AccordError]()
+    stores, stop = {party: MemoryLedgerStore() for party in parties}, list[AccordError]()
 
     def prepare(party: str, folder: Path) -> Callable[[], Outputs]:
         own = PartyKeys(party, keys[party], publics, folder)
@@ -94,7 +83,7 @@ def run_step(
             services=Services(own, party.encode() * 8, *NO_SERVICES),
             randomness=streams(seed, party), channel=channel,
             checkpoint=FileCheckpoint(folder / "checkpoints"),
-            observer=_Watch(timed.rounds if party == min(parties) else []), spills=Spill(folder / "spill"),
+            observer=_Watch(), spills=Spill(folder / "spill"),
         )  # fmt: skip
         function = (functions or {}).get(role, part.roles[role])
         return lambda: _run(function, ctx, parse_params(part, params, STEP), stop)
@@ -104,27 +93,14 @@ def run_step(
         work = [prepare(party, folders[party]) for party in parties]
         pool = stack.enter_context(ThreadPoolExecutor(len(work)))
         futures = [pool.submit(each) for each in work]
-        timed.outputs = {party: future.result() for party, future in zip(parties, futures, strict=True)}
-    timed.bytes = sum(e.statement.size for store in stores.values() for e in store.entries(RUN) if e.direction == OUT)
-    return timed
+        outputs = {party: future.result() for party, future in zip(parties, futures, strict=True)}
+    sent = sum(e.statement.size for store in stores.values() for e in store.entries(RUN) if e.direction == OUT)
+    return Done(sent, outputs)
 
 
 def streams(seed: int, party: str = "") -> Randomness:
     """Return the streams of a step that ran with this seed; the shared ones are the same whatever the party."""
     return Randomness(seed, f"bench/{STEP}", party.encode() * 8)
-
-
-def open_sum(parties: int) -> Callable[[str, int, Any], Any]:
-    """Return f(party, round, values) = the sum over all parties, waiting for all: the loop of one process."""
-    seen: dict[tuple[int, str], Any] = {}
-    barrier = threading.Barrier(parties)
-
-    def total(party: str, round_number: int, values: Any) -> Any:
-        seen[round_number, party] = values
-        barrier.wait()
-        return sum(seen[key] for key in sorted(seen) if key[0] == round_number)
-
-    return total
 
 
 def _run(function: RoleFunction, ctx: StepContext, params: Any, stop: list[AccordError]) -> Outputs:

@@ -53,13 +53,11 @@ def test_a_party_that_fails_ends_the_measurement(pair):
         pair.align("align_ecdh", 50, curve_params(50) | {"buckets": 0})
 
 
-def test_a_wrong_result_has_no_figure(pair, monkeypatch):
-    command = (
-        "import bench.psi_party as p; p._aligned = lambda ids, rows: {'aligned': len(rows), 'digest': id(p)}; p.main()"
-    )
+def test_a_wrong_result_has_no_figure(tmp_path, monkeypatch):
+    command = "import bench.psi_party as p; p._aligned = lambda *_: {'aligned': 25, 'digest': id(p)}; p.main()"
     monkeypatch.setattr(bench.psi_run, "COMMAND", command)
     with pytest.raises(StateError, match="wrong"):
-        pair.align("align_ecdh", 50, curve_params(50))
+        Pair(tmp_path).align("align_ecdh", 50, curve_params(50))
 
 
 def test_the_command_writes_rows_runs_and_a_picture(tmp_path, monkeypatch):
@@ -107,7 +105,7 @@ def test_targets_are_those_that_are_published():
 
 
 def test_sizes_are_for_psi_alone():
-    result = CliRunner().invoke(app, ["round", "--curve", "100"])
+    result = CliRunner().invoke(app, ["training", "--curve", "100"])
     assert isinstance(result.exception, SpecError)
 
 

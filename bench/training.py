@@ -1,0 +1,166 @@
+"""Horizontal training, each party a process of its own: what protection costs, and what a round costs beside a loop.
+
+    protection   ML-1M, k = 32: `secagg` and `paillier` (3072 bits) beside the same training in the clear; values take
+                 lanes of 16 bits in all three. With 8 local epochs as `horizontal_mf` has by default, and with one,
+                 where protection has least to hide behind
+    a round      ML-100K, three silos, at least 55,506 shared values, one local epoch: seconds a round with `secagg`,
+                 keys and the first round included, beside a bare numpy loop in one process. A row needs two raters;
+                 k = 37 makes up for the rows that have none of that
+    a node       CPU of its start beyond imports
+    a sum        the aggregator's CPU for a party, up to 32 parties in threads of one process
+
+A Paillier ciphertext is twice as long as what it holds, so bytes cannot be below twice those of the same lanes in the
+clear; beside them stands what the same values take as float32, which is how frameworks send them. Parties share the
+cores of one machine, so the clock sees their work one after the other. Without ACCORD_DATA ratings are made up.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.frame import Case, Figure, Suite
+from bench.sets import BANKS
+from bench.training_floor import VALUES, lone_node, loop, start_cpu, sum_cpu
+from bench.training_run import Job, Run, Share, Trainer, shared_out
+
+KEY_BITS = 3072
+TARGETS = {"secagg": "<= 1.15", "secagg, bytes": "<= 1.05", "paillier": "<= 15", "paillier, bytes": "<= 1.5"}
+MIB = 2**20
+ROUND_LIMIT, START_LIMIT = 0.3, 1.0  # s, CPU-s
+LARGE = {"embedding_size": 32, "rounds": 3, "key_bits": KEY_BITS}
+ONE = {**LARGE, "local_epochs": 1}
+PEERS = {"embedding_size": 37, "rounds": 10, "local_epochs": 1, "min_raters_per_item": 2}
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """What is trained, and how many parties a sum has at the ends of its line."""
+
+    default: Job
+    one: Job
+    peers: Job
+    parties: tuple[int, ...] = (4, 8, 16, 32)
+
+
+def published() -> Jobs:
+    """Return the jobs whose figures are published."""
+    (origin, large), (small_origin, small) = shared_out("ml-1m"), shared_out("ml-100k")
+    return Jobs(
+        Job("ML-1M, 8 local epochs", origin, large, LARGE), Job("ML-1M, one local epoch", origin, large, ONE),
+        Job("ML-100K, one local epoch", small_origin, small, PEERS),
+    )  # fmt: skip
+
+
+@contextmanager
+def cases(jobs: Jobs | None = None) -> Iterator[Suite]:
+    """Yield the cases."""
+    jobs = jobs or published()
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Runs(Trainer(Path(folder) / "nodes"))
+        home = lone_node(Path(folder) / "start")
+        listed = [
+            *_protection(runs, jobs.default, TARGETS),
+            *_protection(runs, jobs.one, {}, once=True),
+            *_round(runs, jobs.peers),
+        ]
+        start = partial(start_cpu, home)
+        listed.append(
+            Case("start of a node, beyond imports", "limit of 1 CPU-s", "CPU-s", start, _limit(START_LIMIT), "<= 1")
+        )
+        listed += _sums(jobs.parties)
+        header = {
+            "training": {
+                "jobs": [_described(job) for job in (jobs.default, jobs.one, jobs.peers)],
+                "runs": runs.documents,
+            }
+        }
+        yield Suite(listed, header)
+
+
+@dataclass
+class Runs:
+    """The trainings of a benchmark; the last of a job and a protection is the one whose bytes are told."""
+
+    trainer: Trainer
+    last: dict[tuple[str, str], Run] = field(default_factory=dict)
+    documents: list[dict[str, Any]] = field(default_factory=list)
+
+    def seconds(self, job: Job, protection: str) -> Figure:
+        """Return f() = seconds of a training of its own."""
+
+        def figure() -> float:
+            run = self.last[job.name, protection] = self.trainer.train(job, protection)
+            self.documents.append(run.document())
+            return run.wall
+
+        return figure
+
+    def mib(self, job: Job, protection: str) -> Figure:
+        """Return f() = MiB that all parties of the last training sent."""
+        return lambda: self.last[job.name, protection].bytes / MIB
+
+
+def float32_mib(shares: Mapping[str, Share], params: Mapping[str, Any]) -> float:
+    """Return MiB of b and q of all items as float32, to the aggregator and back, of every bank in every round."""
+    items = next(iter(shares.values())).items
+    values = items * (int(params["embedding_size"]) + 1) * int(params["rounds"])
+    return 4 * values * 2 * len(shares) / MIB
+
+
+def _protection(runs: Runs, job: Job, targets: Mapping[str, str], once: bool = False) -> list[Case]:
+    """Return the cases of one job; `once` for its long arm."""
+    plain, secagg, paillier = (runs.seconds(job, name) for name in ("plain", "secagg", "paillier"))
+    sent = {name: runs.mib(job, name) for name in ("plain", "secagg", "paillier")}
+    as_float = partial(float32_mib, job.shares, job.params)
+
+    def case(what: str, peer: str, unit: str, ours: Figure, theirs: Figure) -> Case:
+        long = once and what.startswith("paillier")
+        return Case(
+            f"{job.name}: {what}", peer, unit, ours, theirs, targets.get(what) if peer == "plain" else None, long
+        )
+
+    return [
+        case("secagg", "plain", "s", secagg, plain),
+        case("secagg, bytes", "plain", "MiB", sent["secagg"], sent["plain"]),
+        case("paillier", "plain", "s", paillier, plain),
+        case("paillier, bytes", "plain", "MiB", sent["paillier"], sent["plain"]),
+        case("paillier, bytes", "float32, counted", "MiB", sent["paillier"], as_float),
+    ]
+
+
+def _round(runs: Runs, job: Job) -> list[Case]:
+    def each(seconds: Figure) -> Figure:
+        return lambda: seconds() / job.params["rounds"]
+
+    secagg, plain, bare = each(runs.seconds(job, "secagg")), each(runs.seconds(job, "plain")), each(partial(loop, job))
+    return [
+        Case(f"{job.name}: a round, secagg", "limit of 0.3 s", "s", secagg, _limit(ROUND_LIMIT), "<= 1"),
+        Case(f"{job.name}: a round, secagg", "plain", "s", secagg, plain),
+        Case(f"{job.name}: a round, secagg", "loop in one process", "s", secagg, bare),
+    ]
+
+
+def _sums(parties: tuple[int, ...]) -> Iterator[Case]:
+    """Yield the aggregator's CPU for a party, beside that with the fewest; a sum that is linear has the same."""
+    few, *more = (partial(sum_cpu, n) for n in parties)
+    for n, each in zip(parties[1:], more, strict=True):
+        yield Case(
+            f"aggregator of {n} parties, a party and sum of {VALUES:,} values", f"{parties[0]} parties", "CPU-s", each,
+            few, "<= 1.2",
+        )  # fmt: skip
+
+
+def _limit(value: float) -> Figure:
+    return lambda: value
+
+
+def _described(job: Job) -> dict[str, Any]:
+    sizes = {bank: {"users": job.shares[bank].users, "ratings": len(job.shares[bank].rating)} for bank in BANKS}
+    items = next(iter(job.shares.values())).items
+    return {"name": job.name, "data": job.data, "items": items, "banks": sizes, "params": dict(job.params)}
