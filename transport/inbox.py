@@ -44,13 +44,13 @@ class DirectoryInbox:
     def get(self, key: MessageKey, patience: float) -> bytes | None:
         """See `door.Inbox`."""
         path = self._root / str(key)
-        end, pause = time.monotonic() + patience, 0.002
+        start = time.monotonic()
         while not path.exists():
-            left = end - time.monotonic()
-            if left <= 0:
+            waited = time.monotonic() - start
+            if waited >= patience:
                 return None
-            time.sleep(min(pause, left))
-            pause = min(1.5 * pause, 0.05)
+            # What comes is seen after a twentieth of the wait at most: a round of training has several waits.
+            time.sleep(min(max(0.002, waited / 20), patience - waited))
         return path.read_bytes()
 
     def forget(self, run: str, step: str, attempt: int) -> None:

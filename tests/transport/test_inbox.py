@@ -95,3 +95,20 @@ def test_a_killed_writer_leaves_whole_messages_only(inbox):
     assert files(inbox) == []
     inbox.put(KEY, b"of a new attempt")
     assert inbox.get(KEY, 1) == b"of a new attempt"
+
+
+@pytest.mark.parametrize("seconds", [0.001, 0.02, 0.3, 4.0])
+def test_what_comes_is_seen_after_a_twentieth_of_the_wait(inbox, monkeypatch, seconds):
+    now, naps = [100.0], []
+
+    def sleep(pause):
+        naps.append(pause)
+        now[0] += pause
+        if now[0] >= 100 + seconds and not inbox._root.joinpath(str(KEY)).exists():
+            inbox.put(KEY, b"body")
+
+    monkeypatch.setattr("transport.inbox.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("transport.inbox.time.sleep", sleep)
+    assert inbox.get(KEY, 60) == b"body"
+    assert now[0] - 100 <= max(1.06 * seconds, seconds + 0.0021)
+    assert len(naps) < 20 + 100 * seconds**0.5  # a long wait does not keep a core busy
