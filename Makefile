@@ -4,7 +4,7 @@ READY := .venv/.ready
 PORT := $(or $(ACCORD_PORT),7401)
 DEMO_PORTS := $(shell seq $(PORT) $$(($(PORT) + 3)))
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test check lint types imports bench bench-large bench-peers results docs clean
+.PHONY: help setup demo airflow test check lint types imports bench bench-large bench-peers quality results docs clean
 
 help:           ## this list
 	@sed -n 's/^\([a-z-]*\): *[^#]*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,6 +49,9 @@ bench: setup bench-peers ## every benchmark; results go to docs/results
 bench-large: setup bench-peers ## psi at 10 million ids a side (curve) and 1 million (RSA): hours
 	@$(BIN)/accord bench psi --curve 1000000 --curve 10000000 --rsa 100000 --rsa 1000000 \
 		--json docs/results/psi_large.json
+
+quality: setup  ## quality on the public data below ACCORD_DATA: about an hour
+	@$(BIN)/accord bench quality --json docs/results/quality.json
 
 bench-peers: .venv-bench/.ready ## the libraries to measure against, in an environment of their own
 
