@@ -1,6 +1,7 @@
 """The node's inbox: accepted bodies as files, written by the service, read by the worker of the step.
 
-A file appears whole or not at all (written aside, synced, renamed), so `kill -9` at any moment leaves no half message.
+A file appears whole or not at all (written aside, renamed), so `kill -9` at any moment leaves no half message. It is
+not synced: what a machine loses with its power is of an attempt that is over, and `sweep` removes it at the next start.
 Files stay until the attempt is over: a worker that dies reads nothing twice, because the next attempt has other keys.
 """
 
@@ -12,7 +13,6 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
-from base.files import sync_folder
 from transport.message import MessageKey, check_names
 
 _ASIDE = ".aside"  # no part of a key starts with a dot
@@ -28,7 +28,7 @@ class DirectoryInbox:
         (root / _ASIDE).mkdir(mode=0o700, exist_ok=True)
 
     def put(self, key: MessageKey, body: bytes) -> None:
-        """See `door.Inbox`; on return the body is on the disk."""
+        """See `door.Inbox`."""
         path = self._root / str(key)
         if path.exists():
             return
@@ -36,10 +36,7 @@ class DirectoryInbox:
         aside = self._root / _ASIDE / uuid4().hex
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
         aside.replace(path)
-        sync_folder(path.parent)
 
     def get(self, key: MessageKey, patience: float) -> bytes | None:
         """See `door.Inbox`."""

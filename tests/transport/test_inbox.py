@@ -97,6 +97,12 @@ def test_a_killed_writer_leaves_whole_messages_only(inbox):
     assert inbox.get(KEY, 1) == b"of a new attempt"
 
 
+def test_no_body_waits_for_the_disk(inbox, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda number: pytest.fail("what a restart sweeps away was synced"))
+    inbox.put(KEY, b"body")
+    assert inbox.get(KEY, 0) == b"body"
+
+
 @pytest.mark.parametrize("seconds", [0.001, 0.02, 0.3, 4.0])
 def test_what_comes_is_seen_after_a_twentieth_of_the_wait(inbox, monkeypatch, seconds):
     now, naps = [100.0], []
