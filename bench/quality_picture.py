@@ -33,14 +33,14 @@ def picture(results: Results, path: Path) -> None:
 def _bars(axes: Axes, results: Results, data: str) -> None:
     models = [model for of, model in results.found if of == data and model != MF]
     for n, (arm, colour) in enumerate(COLOURS.items()):
-        found = [over_seeds(results.found[data, model])[arm]["test.hr10"] for model in models]
-        places = [place + (n - 1.5) * WIDTH for place in range(len(models))]
-        bars = axes.bar(
-            places, [f["mean"] for f in found], WIDTH, yerr=[f["deviation"] for f in found], color=colour, label=arm,
-            capsize=2, ecolor="#555555",
-        )  # fmt: skip
-        axes.bar_label(bars, [f"{f['mean']:.3f}" for f in found], fontsize=6, padding=3)
-    lowest = min(over_seeds(results.found[data, model])["bank alone"]["test.hr10"]["mean"] for model in models)
+        arms = [over_seeds(results.found[data, model]).get(arm) for model in models]
+        found = {place: of["test.hr10"] for place, of in enumerate(arms) if of is not None}
+        means, deviations = ([f[name] for f in found.values()] for name in ("mean", "deviation"))
+        places = [place + (n - 1.5) * WIDTH for place in found]
+        bars = axes.bar(places, means, WIDTH, yerr=deviations, color=colour, label=arm, capsize=2, ecolor="#555555")
+        axes.bar_label(bars, [f"{mean:.3f}" for mean in means], fontsize=6, padding=3)
+    lowest = min(over_seeds(results.found[data, model])[arm]["test.hr10"]["mean"] for model in models
+                 for arm in ("bank alone", "federated"))  # fmt: skip
     axes.set_ylim(bottom=max(0.0, lowest - 0.15))
     axes.set_xticks(range(len(models)), [model.upper() for model in models])
     axes.set_title(data, fontsize=10)

@@ -15,15 +15,24 @@ from components import horizontal_mf
 
 MF = "mf"
 OVER_SEEDS = "mean over seeds"  # unit of the rows that are judged
-WIDE = {"lane": 64, "fraction": 32}  # with 16 bits after the point, one person in a thousand has another list
+# With 16 bits after the point, one person in a thousand has another list of iALS.
+IALS = {"second_moments": True, "lane": 64, "fraction": 32}
 # Found on validation items (seed 11); what is not named is the component's default.
 SETTINGS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "ml-100k": {"ease": {"reg": 500.0}, "slist": {"reg": 800.0}, "ials": WIDE, MF: {"rounds": 20}},
-    "lastfm-2k": {"ease": {"reg": 100.0}, "ials": {"embedding_size": 64, "unobserved": 0.1, **WIDE}},
+    "ml-100k": {
+        "ease": {"reg": 500.0}, "slist": {"reg": 800.0}, "ials": {**IALS, "embedding_size": 8, "min_raters": 10},
+        MF: {"rounds": 20},
+    },
+    "lastfm-2k": {
+        "ease": {"reg": 100.0}, "ials": {**IALS, "embedding_size": 8, "min_raters": 10, "unobserved": 0.1},
+    },
     "ml-1m": {
-        "ease": {"reg": 1000.0}, "slist": {"reg": 1000.0}, "ials": {"reg": 0.003, "sweeps": 4, **WIDE},
+        "ease": {"reg": 1000.0}, "slist": {"reg": 1000.0}, "ials": {**IALS, "reg": 0.003, "sweeps": 4},
         MF: {"rounds": 10},
     },
+}  # fmt: skip
+POOLED = {  # where pooled has a better size than what thresholds leave room for
+    ("ml-100k", "ials"): {"embedding_size": 32}, ("lastfm-2k", "ials"): {"embedding_size": 64},
 }  # fmt: skip
 Figure = Callable[[Found], float]
 Spread = dict[str, float]  # mean, deviation
@@ -57,7 +66,7 @@ class Results:
             return Found(judge_ratings(data, seed, settings))
         if self._split is None or self._split[0] != (data, seed):
             self._split = (data, seed), Trial(data, seed)
-        return self._split[1].judge(model, settings)
+        return self._split[1].judge(model, settings, POOLED.get((data, model), {}))
 
 
 def over_seeds(seeds: Mapping[int, Found]) -> dict[str, dict[str, Spread]]:
@@ -88,7 +97,8 @@ class Earlier:
 
 def _parameters(data: str, model: str) -> dict[str, Any]:
     part = horizontal_mf.COMPONENT if model == MF else COMPONENTS[model]
-    return part.params.model_validate(SETTINGS[data][model]).model_dump(mode="json")
+    params = part.params.model_validate(SETTINGS[data][model]).model_dump(mode="json")
+    return params | {f"pooled: {name}": value for name, value in POOLED.get((data, model), {}).items()}
 
 
 def _document(data: str, model: str, seeds: Mapping[int, Found]) -> dict[str, Any]:

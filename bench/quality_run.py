@@ -2,7 +2,7 @@
 
     federated            the sum that the thresholds let out; a bank puts back into its copy what it had withheld
     one for all          the same with `complete: false`: nothing put back, one model for all banks
-    unprotected          the sum of everything, no thresholds
+    unprotected          the sum of everything, no thresholds; `horizontal_ials` refuses that
     bank alone           the same algorithm on the bank's own people, nothing exchanged: the control
     popularity           the bank's own most frequent items for everyone
     pooled               float64, all histories in one place (`bench.quality_pooled`)
@@ -26,6 +26,7 @@ from bench.parties import run_step
 from bench.sets import BANKS, banks
 from components import evaluate_ranking, horizontal_ease, horizontal_ials, horizontal_slist, split_leave_one_out
 from components.contract import Arrays, Component, Outputs
+from components.released_statistics import PairParams
 from components.split_tables import catalogue_digest, histories
 from models import ranking
 from models.histories import Histories
@@ -74,22 +75,20 @@ class Trial:
             "test items that survive": float(out[test].mean()),
         }  # fmt: skip
 
-    def judge(self, kind: str, settings: Mapping[str, Any]) -> Found:
-        """Train every arm of this kind, and judge it."""
+    def judge(self, kind: str, settings: Mapping[str, Any], pooled: Mapping[str, Any]) -> Found:
+        """Train every arm of this kind, and judge it; `pooled` are settings of the arm *pooled* alone."""
         part, own = COMPONENTS[kind], list(self._histories.values())
-        off = {name: value for name, value in OFF.items() if name in part.params.model_fields}
         protected = self._trained(part, settings)
         models = {"federated": _each(protected, "model"), "bank alone": _each(protected, "alone")}
-        if "complete" in off:
+        if issubclass(part.params, PairParams):
             models["one for all"] = _each(self._trained(part, {**settings, "complete": False}), "model")
-        models["unprotected"] = _each(self._trained(part, {**settings, **off}), "model")
-        digest = catalogue_digest(self._ratings[BANKS[0]])
-        for arm, given in (("pooled", {**settings, **off}), ("pooled, thresholded", settings)):
-            found = quality_pooled.fit(kind, own, part.params.model_validate(given), self._seed, digest)
+            models["unprotected"] = _each(self._trained(part, {**settings, **OFF}), "model")
+        digest, params = catalogue_digest(self._ratings[BANKS[0]]), part.params.model_validate(settings)
+        for arm, changed in (("pooled", {**OFF, **pooled}), ("pooled, thresholded", {})):
+            found = quality_pooled.fit(kind, own, params.model_copy(update=changed), self._seed, digest)
             models[arm] = dict(zip(BANKS, found, strict=True))
         same = self._same(kind, models.get("one for all", models["federated"]), models["pooled, thresholded"])
-        least = part.params.model_validate(settings).model_dump()["min_raters"]
-        return Found(self._judged(kind, models), *same, self.counts(least))
+        return Found(self._judged(kind, models), *same, self.counts(params.model_dump()["min_raters"]))
 
     def _trained(self, part: Component, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         inputs = {bank: {"ratings": tables} for bank, tables in self._ratings.items()}
