@@ -26,7 +26,6 @@ from bench.parties import run_step
 from bench.sets import BANKS, banks
 from components import evaluate_ranking, horizontal_ease, horizontal_ials, horizontal_slist, split_leave_one_out
 from components.contract import Arrays, Component, Outputs
-from components.released_statistics import PairParams
 from components.split_tables import catalogue_digest, histories
 from models import ranking
 from models.histories import Histories
@@ -80,8 +79,9 @@ class Trial:
         part, own = COMPONENTS[kind], list(self._histories.values())
         protected = self._trained(part, settings)
         models = {"federated": _each(protected, "model"), "bank alone": _each(protected, "alone")}
-        if issubclass(part.params, PairParams):
+        if "complete" in part.params.model_fields:
             models["one for all"] = _each(self._trained(part, {**settings, "complete": False}), "model")
+        if "min_pairs" in part.params.model_fields:
             models["unprotected"] = _each(self._trained(part, {**settings, **OFF}), "model")
         digest, params = catalogue_digest(self._ratings[BANKS[0]]), part.params.model_validate(settings)
         for arm, changed in (("pooled", {**OFF, **pooled}), ("pooled, thresholded", {})):

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from base.errors import StateError
-from bench.frame import Case, Suite, Unmeasured, measure, show, write
+from bench.frame import Case, Suite, Unmeasured, _Left, measure, show, write
 
 
 def quiet(case, turn, of, left):
@@ -83,3 +83,11 @@ def test_our_own_failure_is_not_a_peer_s():
 
 def test_a_suite_needs_no_more_than_cases():
     assert (Suite([]).notes, Suite([]).tables, Suite([]).picture) == ((), None, None)
+
+
+def test_the_time_that_remains_goes_by_size_until_a_case_has_run():
+    left = _Left([1, 1, 2], [1.0, 10.0, 0.5])
+    assert left.after(0, 3.0) == 30.0 + 2 * 1.5
+    assert left.after(1, 8.0) == 2 * 0.5 * 1.0  # 11 s for 11 units
+    assert left.after(2, 7.0) == 7.0
+    assert left.after(2, 5.0) == 0.0
