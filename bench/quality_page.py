@@ -32,8 +32,8 @@ ratings. Parameters were chosen on validation items; they stand in the JSON file
 | bank alone | the same algorithm on the bank's own people, **nothing exchanged**: the control |
 | federated | the sum that the thresholds let out; a bank puts back into its own copy what it had withheld |
 | one for all | the same, nothing put back (`complete: false`) |
-| unprotected | the sum of everything, **no thresholds**: histories can be read from it |
-| pooled | float64, all histories in one place |
+| unprotected | the sum of everything, **no thresholds**: histories can be read from it; iALS refuses it |
+| pooled | float64, all histories in one place; iALS in the size that is best there |
 | pooled, thresholded | float64 in one place, the statistics behind *one for all* |
 """
 

@@ -25,7 +25,7 @@ def picture(results: Results, path: Path) -> None:
     grid = figure.subplots(1, len(names), squeeze=False).ravel()
     for axes, data in zip(grid, names, strict=True):
         _bars(axes, results, data)
-    grid[0].set_ylabel("HR@10 of test items, 99 drawn others; cut below")
+    grid[0].set_ylabel("HR@10, 99 drawn others (cut below)")
     figure.legend(*grid[0].get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=len(COLOURS))
     figure.savefig(path, dpi=130)
 
