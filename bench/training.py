@@ -11,11 +11,13 @@
 
 A Paillier ciphertext is twice as long as what it holds, so bytes cannot be below twice those of the same lanes in the
 clear; beside them stands what the same values take as float32, which is how frameworks send them. Parties share the
-cores of one machine, so the clock sees their work one after the other. Without ACCORD_DATA ratings are made up.
+cores of one machine, with whatever else runs there (`load` in the header), so the clock sees their work one after the
+other; CPU seconds of all parties stand beside it. Without ACCORD_DATA ratings are made up.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,13 +29,13 @@ from typing import Any
 from bench.frame import Case, Figure, Suite
 from bench.sets import BANKS
 from bench.training_floor import VALUES, lone_node, loop, start_cpu, sum_cpu
-from bench.training_run import Job, Run, Share, Trainer, shared_out
+from bench.training_run import MIB, Job, Run, Trainer, shared_out
 
 KEY_BITS = 3072
 TARGETS = {"secagg": "<= 1.15", "secagg, bytes": "<= 1.05", "paillier": "<= 15", "paillier, bytes": "<= 1.5"}
-MIB = 2**20
+TOLD = ("cpu_seconds", "mib")
 ROUND_LIMIT, START_LIMIT = 0.3, 1.0  # s, CPU-s
-LARGE = {"embedding_size": 32, "rounds": 3, "key_bits": KEY_BITS}
+LARGE = {"embedding_size": 32, "rounds": 2, "key_bits": KEY_BITS}
 ONE = {**LARGE, "local_epochs": 1}
 PEERS = {"embedding_size": 37, "rounds": 10, "local_epochs": 1, "min_raters_per_item": 2}
 
@@ -66,7 +68,7 @@ def cases(jobs: Jobs | None = None) -> Iterator[Suite]:
         home = lone_node(Path(folder) / "start")
         listed = [
             *_protection(runs, jobs.default, TARGETS),
-            *_protection(runs, jobs.one, {}, once=True),
+            *_protection(runs, jobs.one, {}),
             *_round(runs, jobs.peers),
         ]
         start = partial(start_cpu, home)
@@ -76,6 +78,7 @@ def cases(jobs: Jobs | None = None) -> Iterator[Suite]:
         listed += _sums(jobs.parties)
         header = {
             "training": {
+                "load": os.getloadavg(),
                 "jobs": [_described(job) for job in (jobs.default, jobs.one, jobs.peers)],
                 "runs": runs.documents,
             }
@@ -85,7 +88,7 @@ def cases(jobs: Jobs | None = None) -> Iterator[Suite]:
 
 @dataclass
 class Runs:
-    """The trainings of a benchmark; the last of a job and a protection is the one whose bytes are told."""
+    """The trainings of a benchmark; the last of a job and a protection is the one of which is told what it took."""
 
     trainer: Trainer
     last: dict[tuple[str, str], Run] = field(default_factory=dict)
@@ -101,37 +104,36 @@ class Runs:
 
         return figure
 
-    def mib(self, job: Job, protection: str) -> Figure:
-        """Return f() = MiB that all parties of the last training sent."""
-        return lambda: self.last[job.name, protection].bytes / MIB
+    def told(self, job: Job, protection: str, of: str) -> float:
+        """Return what the last training took: `cpu_seconds` of all parties, or `mib` that they sent."""
+        return float(getattr(self.last[job.name, protection], of))
 
 
-def float32_mib(shares: Mapping[str, Share], params: Mapping[str, Any]) -> float:
+def float32_mib(job: Job) -> float:
     """Return MiB of b and q of all items as float32, to the aggregator and back, of every bank in every round."""
-    items = next(iter(shares.values())).items
-    values = items * (int(params["embedding_size"]) + 1) * int(params["rounds"])
-    return 4 * values * 2 * len(shares) / MIB
+    items = next(iter(job.shares.values())).items
+    values = items * (int(job.params["embedding_size"]) + 1) * int(job.params["rounds"])
+    return 4 * values * 2 * len(job.shares) / MIB
 
 
-def _protection(runs: Runs, job: Job, targets: Mapping[str, str], once: bool = False) -> list[Case]:
-    """Return the cases of one job; `once` for its long arm."""
+def _protection(runs: Runs, job: Job, targets: Mapping[str, str]) -> list[Case]:
+    """Return the cases of one job; the arm with ciphertexts takes minutes, so it is measured once."""
     plain, secagg, paillier = (runs.seconds(job, name) for name in ("plain", "secagg", "paillier"))
-    sent = {name: runs.mib(job, name) for name in ("plain", "secagg", "paillier")}
-    as_float = partial(float32_mib, job.shares, job.params)
-
-    def case(what: str, peer: str, unit: str, ours: Figure, theirs: Figure) -> Case:
-        long = once and what.startswith("paillier")
-        return Case(
-            f"{job.name}: {what}", peer, unit, ours, theirs, targets.get(what) if peer == "plain" else None, long
-        )
-
-    return [
-        case("secagg", "plain", "s", secagg, plain),
-        case("secagg, bytes", "plain", "MiB", sent["secagg"], sent["plain"]),
-        case("paillier", "plain", "s", paillier, plain),
-        case("paillier, bytes", "plain", "MiB", sent["paillier"], sent["plain"]),
-        case("paillier, bytes", "float32, counted", "MiB", sent["paillier"], as_float),
+    told = {(name, of): partial(runs.told, job, name, of) for name in ("plain", "secagg", "paillier") for of in TOLD}
+    rows: list[tuple[str, str, str, Figure, Figure]] = [
+        ("secagg", "plain", "s", secagg, plain),
+        ("secagg, CPU", "plain", "CPU-s", told["secagg", "cpu_seconds"], told["plain", "cpu_seconds"]),
+        ("secagg, bytes", "plain", "MiB", told["secagg", "mib"], told["plain", "mib"]),
+        ("paillier", "plain", "s", paillier, plain),
+        ("paillier, CPU", "plain", "CPU-s", told["paillier", "cpu_seconds"], told["plain", "cpu_seconds"]),
+        ("paillier, bytes", "plain", "MiB", told["paillier", "mib"], told["plain", "mib"]),
+        ("paillier, bytes", "float32, counted", "MiB", told["paillier", "mib"], partial(float32_mib, job)),
     ]
+    return [
+        Case(f"{job.name}: {what}", peer, unit, ours, theirs, targets.get(what) if peer == "plain" else None,
+             once=what.startswith("paillier"))
+        for what, peer, unit, ours, theirs in rows
+    ]  # fmt: skip
 
 
 def _round(runs: Runs, job: Job) -> list[Case]:

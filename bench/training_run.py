@@ -23,6 +23,7 @@ from bench.processes import Nodes
 from bench.sets import BANKS, banks
 
 AGGREGATOR = "bureau"
+MIB = 2**20
 ROLES = {"data_holder": BANKS, "aggregator": (AGGREGATOR,)}
 COMMAND = "from bench.training_party import main; main()"
 SHAPES = {"ml-100k": (943, 1682, 100_000), "ml-1m": (6040, 3706, 1_000_209)}  # users, items, ratings
@@ -66,6 +67,16 @@ class Run:
     rows: float  # that are shared after the last round
     saturated: float  # values that were clipped in the last round, at the first bank
     digest: str  # of the shared item side
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of all parties."""
+        return sum(self.cpu.values())
+
+    @property
+    def mib(self) -> float:
+        """MiB that all parties sent."""
+        return self.bytes / MIB
 
     def document(self) -> dict[str, Any]:
         """Return what the JSON file holds of it."""

@@ -23,7 +23,7 @@ def job(name="small", **params):
 
 def trained(trainer, job, protection):
     wall, sent = {"plain": (2.0, 100), "secagg": (3.0, 104), "paillier": (8.0, 205)}[protection]
-    return Run(job.name, protection, wall, {"bank_a": 1.0}, sent, 40.0, 0.0, "d")
+    return Run(job.name, protection, wall, {"bank_a": wall / 2, "bank_b": wall}, sent, 40.0, 0.0, "d")
 
 
 def test_generated_ratings_have_a_long_tail_and_every_bank_has_its_own_people():
@@ -88,7 +88,7 @@ def test_the_aggregator_of_more_parties_takes_about_as_much_for_each():
 
 
 def test_float32_counts_both_ways_of_every_bank():
-    assert float32_mib(SHARES, PARAMS) == 40 * 5 * 4 * 2 * 3 * 2 / 2**20
+    assert float32_mib(job()) == 40 * 5 * 4 * 2 * 3 * 2 / 2**20
 
 
 @pytest.mark.node
@@ -114,14 +114,15 @@ def test_the_command_writes_rows_and_runs(tmp_path, monkeypatch):
     assert rows["default: paillier", "plain"]["ratio"] == 4
     assert not rows["default: paillier, bytes", "plain"]["met"]
     assert rows["default: secagg, bytes", "plain"]["met"]
+    assert rows["default: secagg, CPU", "plain"]["ours"] == 4.5
     assert rows["one: secagg", "plain"]["target"] is None
     assert rows["peers: a round, secagg", "limit of 0.3 s"]["theirs"] == 0.3
     assert rows["peers: a round, secagg", "limit of 0.3 s"]["ours"] == 1  # 3 seconds, 3 rounds
     assert rows["peers: a round, secagg", "loop in one process"]["theirs"] > 0
     assert rows["start of a node, beyond imports", "limit of 1 CPU-s"]["met"]
     done = [(run["job"], run["protection"]) for run in document["training"]["runs"]]
-    assert done.count(("default", "plain")) == done.count(("default", "paillier")) == 2
-    assert done.count(("one", "paillier")) == 1
+    assert done.count(("default", "plain")) == done.count(("one", "secagg")) == 2
+    assert done.count(("default", "paillier")) == done.count(("one", "paillier")) == 1
     assert [each["name"] for each in document["training"]["jobs"]] == ["default", "one", "peers"]
 
 
