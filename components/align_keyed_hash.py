@@ -42,7 +42,7 @@ from components.alignment_sizes import SIZE_MESSAGES, exchange_sizes
 from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common, pass_exchanges
 from components.contract import Component, Context, Outputs
 from components.curve_exchange import close_all
-from components.quota import spend
+from components.quota import raise_parameter, spend
 from components.sorted_tags import TAG, match_tags, send_tags
 from crypto.agreement import frame
 from crypto.keyed_hash import EphemeralKey, TagKey
@@ -162,8 +162,8 @@ def _agree(ctx: Context, params: AlignKeyedHashParams, peer: str, theirs: int, i
 
     `PeerForeign` for a key that the peer's node did not sign for this run, step, attempt and pair of parties.
     """
-    remedy = "sign a new accord, or raise max_tests after weighing it against the number of possible ids"
-    spend(ctx, f"tests.{peer}", theirs, params.max_tests, ctx.secret_bytes(8).hex(), f"tests of ids of {peer}", remedy)
+    spend(ctx, f"tests.{peer}", theirs, params.max_tests, ctx.secret_bytes(8).hex(), f"tests of ids of {peer}",
+          raise_parameter("max_tests"))  # fmt: skip
     own = EphemeralKey()
     pair = (*ctx.parties("receiver"), *ctx.parties("sender"))
     context = frame(*(part.encode() for part in (ctx.run, ctx.step, str(ctx.attempt), *pair)), ids.rule)

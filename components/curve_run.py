@@ -20,7 +20,7 @@ from base.errors import StateError
 from components.alignment import AlignParams
 from components.alignment_ids import Ids
 from components.contract import Context
-from components.quota import spend
+from components.quota import raise_parameter, spend
 from crypto.curve import CurveSecret
 from crypto.ladder import WIDTH
 from crypto.secret import Secret
@@ -50,9 +50,8 @@ class CurveRun(Secret):
 
     def spend(self, tests: int, further: str = "") -> None:
         """Count tests of the peer, once for each `further`; `ConsentError` beyond `max_tests`."""
-        remedy = "sign a new accord, or raise max_tests after weighing it against the number of possible ids"
         spend(self._ctx, f"tests.{self.peer}", tests, self._params.max_tests, self._spending + further,
-              f"tests of ids of {self.peer}", remedy)  # fmt: skip
+              f"tests of ids of {self.peer}", raise_parameter("max_tests"))  # fmt: skip
 
     def count(self, b: int, points: np.ndarray) -> None:
         """Count the points of the peer's bucket b once more when they are others than those of an earlier attempt."""

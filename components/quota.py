@@ -21,9 +21,10 @@ def spend(ctx: Context, purse: str, amount: int, limit: int, version: str, what:
     """
     used = 0
     for slot in count():
-        if used + amount > limit:
+        new = f"{amount} {version}" if used + amount <= limit else None
+        kept = _slot(ctx, f"{purse}.{slot}", new)
+        if kept is None:
             break
-        kept = ctx.keys.keep(f"{purse}.{slot}", f"{amount} {version}".encode).decode()
         before, found = kept.split(" ", 1)
         if found == version:
             _require_same(ctx, what, int(before), amount)
@@ -36,6 +37,32 @@ def spend(ctx: Context, purse: str, amount: int, limit: int, version: str, what:
         where=f"{ctx.party}, step {ctx.step}",
         remedy=remedy,
     )
+
+
+def raise_parameter(name: str) -> str:
+    """Return the remedy where parameter `name` of the step is the limit, and the accord's term `name` bounds it."""
+    return (
+        f"raise the step parameter {name}, at most to {name} of the accord; beyond it a new version of the accord,"
+        " which goes on counting, weighed against the number of possible ids"
+    )
+
+
+class _FreeError(Exception):
+    """A slot that nobody has written."""
+
+
+def _slot(ctx: Context, name: str, new: str | None) -> str | None:
+    """Return what the slot holds, `new` where it is free; None for a free slot when there is nothing new to write."""
+
+    def make() -> bytes:
+        if new is None:
+            raise _FreeError
+        return new.encode()
+
+    try:
+        return ctx.keys.keep(name, make).decode()
+    except _FreeError:
+        return None
 
 
 def _require_same(ctx: Context, what: str, before: int, amount: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 
 from components.contract import Context
-from components.quota import spend
+from components.quota import raise_parameter, spend
 
 
 class Signing:
@@ -27,7 +27,8 @@ class Signing:
         """Pay for `asked` signatures, less what is left of an earlier attempt; `ConsentError` beyond the limit."""
         more = asked - (self.reserved - self.issued)
         if more > 0:
-            remedy = "a new key_period in a new accord, or raise max_signatures after weighing it against the id space"
+            renew = "another key_period in step and accord signs all ids again and begins a new count"
+            remedy = f"{raise_parameter('max_signatures')}; or {renew}"
             version = f"{self._ctx.run}/{self._ctx.step}/{self._ctx.attempt}"
             spend(self._ctx, self._purse, more, self._limit, version, "blind signatures", remedy)
             self._note(self.reserved + more, self.issued)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from base.errors import ConsentError, StateError
-from components.quota import spend
+from components.quota import raise_parameter, spend
 
 
 class _Node:
@@ -17,7 +17,9 @@ class _Node:
         self.kept, self.keys = {}, self
 
     def keep(self, name, make):
-        return self.kept.setdefault(name, make())
+        if name not in self.kept:
+            self.kept[name] = make()
+        return self.kept[name]
 
 
 def _spend(node, amount, limit, version):
@@ -42,6 +44,30 @@ def test_the_same_version_costs_nothing_more():
     with pytest.raises(ConsentError, match="no further signatures") as caught:
         _spend(node, 60, 100, "run/2")
     assert "60 given out, 60 more" in str(caught.value)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=12), st.integers(1, 700))
+def test_a_refusal_states_all_that_was_given_out_and_writes_nothing(amounts, more):
+    """Also what lies behind the slot at which the limit would be passed."""
+    node, total = _Node(), sum(amounts)
+    for version, amount in enumerate(amounts):
+        _spend(node, amount, total, str(version))
+    before = dict(node.kept)
+    with pytest.raises(ConsentError) as caught:
+        _spend(node, more, total, "one more")
+    assert caught.value.found == f"{total} given out, {more} more asked for"
+    assert node.kept == before
+
+
+def test_what_was_paid_stays_paid_under_a_lower_limit():
+    node = _Node()
+    assert [_spend(node, 30, 100, version) for version in "abc"] == [0, 1, 2]
+    assert _spend(node, 30, 20, "c") == 2
+
+
+def test_the_remedy_names_the_parameter_and_the_term():
+    remedy = raise_parameter("max_tests")
+    assert remedy.startswith("raise the step parameter max_tests, at most to max_tests of the accord; beyond it")
 
 
 @pytest.mark.parametrize("other", [59, 61, 100, 1])
