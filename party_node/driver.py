@@ -19,14 +19,15 @@ def run_steps(
 ) -> str:
     """Run the steps in order and return the run; steps of `run_key` that have succeeded are not run again.
 
-    Raises the error of the step that failed. `watch` hears every status; an interruption cancels the step.
+    The pipeline has to be the one that the run of `run_key` began with, as has a seed that is given. Raises the error
+    of the step that failed. `watch` hears every status; an interruption cancels the step.
     """
     run = ""
     tried = f"{time.time_ns():x}"
     for step in steps:
         key = f"{run_key}/{step}/{tried}"
         body = {"pipeline": text, "file": file, "step": step, "key": key, "run_key": run_key, "seed": seed}
-        status = client.call("submit", body)
+        status = client.call("submit", {**body, "same_pipeline": True})
         run = status["run"]
         try:
             while status["state"] not in ENDED:

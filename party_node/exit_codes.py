@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base.errors import AccordError
+from base.errors import AccordError, Cancelled, EnvironmentMissing, PeerError, PeerForeign
 
 OK = 0
 UNEXPECTED = 1
@@ -15,6 +15,17 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, AccordError):
         return error.code
     return INTERRUPTED if isinstance(error, KeyboardInterrupt) else UNEXPECTED
+
+
+def can_go_on(error: BaseException) -> bool:
+    """Return whether the same run may succeed later: nothing that it is bound to was at fault.
+
+    A peer, a connection, a certificate, a machine, a deadline or somebody's stop; also what has no name here, since a
+    process that ran out of memory is among it. Everything else needs other data, terms or another pipeline.
+    """
+    if type(error) is AccordError or (isinstance(error, PeerError) and error.retryable):
+        return True
+    return isinstance(error, (PeerForeign, EnvironmentMissing, Cancelled, KeyboardInterrupt))
 
 
 def error_classes() -> list[type[AccordError]]:

@@ -104,12 +104,18 @@ class Jobs:
         self._cancels.pop(name, None)
 
     def _run(self, run_key: str, body: Mapping[str, Any]) -> Run:
-        """Return the run of a run key, opened at all parties by its first submit."""
+        """Return the run of a run key, opened at all parties by its first submit.
+
+        Airflow derives its run keys, and a file that is edited meanwhile is for the next run. A person names key and
+        file (`same_pipeline`), and then both count.
+        """
+        text, file, seed = str(body["pipeline"]), str(body["file"]), body.get("seed")
         row = self._runs.by_key(run_key)
-        if row is not None:
-            return row
-        seed = body.get("seed")
-        return self._coordinator.open_run(run_key, str(body["pipeline"]), str(body["file"]), seed)
+        if row is None:
+            return self._coordinator.open_run(run_key, text, file, seed)
+        if body.get("same_pipeline") is True:
+            self._runs.require_same(row, text, file, seed)
+        return row
 
     def _new(self, run: Run, step: str, key: str, deadline: float) -> Job:
         latest = self._latest(run.run, step)

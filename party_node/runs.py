@@ -49,6 +49,24 @@ class Runs:
         """Return the pipeline that was submitted first; today's file is another matter."""
         return loads(row.text, row.file).spec
 
+    def require_same(self, row: Run, text: str, file: str, seed: int | None) -> None:
+        """Raise `StateError` unless a client that names a run also names the pipeline and the seed that it began with.
+
+        Comments and layout may differ. Without a seed the client takes the run's.
+        """
+        begun, asked = self.spec(row), loads(text, file).spec
+        wish = row.seed if seed is None else int(seed)
+        if (begun, row.seed) != (asked, wish):
+            edited = ", edited since then" if begun.pipeline == asked.pipeline and begun != asked else ""
+            raise StateError(
+                "another pipeline or seed than this run began with",
+                expected=f"pipeline {row.pipeline} of {row.file}, seed {row.seed}",
+                found=f"pipeline {asked.pipeline} of {file}{edited}, seed {wish}",
+                where=f"run {row.run}",
+                remedy="the file as it was goes on with this run; without --run-key a new run begins",
+                party=self._home.party,
+            )
+
     def mine(self, run: str, peer: str, states: tuple[str, ...]) -> Run:
         """Return a run in one of these states; `ConsentError` unless `peer` is its initiator."""
         row = self.get(run)

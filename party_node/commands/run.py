@@ -23,6 +23,7 @@ from party_node.commands.common import (
     show,
     size,
 )
+from party_node.exit_codes import can_go_on
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -115,10 +116,20 @@ def _going_on(board: Board, key: str) -> Iterator[None]:
     """Say, when a step fails, how to go on; a refusal before the first step leaves no run to go on with."""
     try:
         yield
-    except (AccordError, KeyboardInterrupt):
+    except (AccordError, KeyboardInterrupt) as error:
         if board.parties:
-            typer.echo(f"\nto go on after the steps that are done, add to the command: --run-key {key}", err=True)
+            typer.echo(f"\n{_way_on(error, key)}", err=True)
         raise
+
+
+def _way_on(error: BaseException, key: str) -> str:
+    """Return what helps after a step has failed: a run is bound to its files, so what is repaired needs a new one."""
+    if can_go_on(error):
+        return f"to go on after the steps that are done, add to the command: --run-key {key}"
+    return (
+        "after the repair a new run is needed: the command without --run-key begins it;"
+        " this run is bound to the pipeline, the terms and the data that it began with"
+    )
 
 
 class Board:
@@ -146,11 +157,19 @@ class Board:
 
 
 def _joined(report: Mapping[str, Any]) -> str:
-    """Return the join report of an alignment as people read it; what this party did not learn is not there."""
+    """Return the join report of an alignment as people read it; what this party did not learn is not there.
+
+    read = null + invalid + dropped_duplicates + dropped_otherwise + rows; the last but one, for rules of other columns,
+    is shown where there are any.
+    """
     invalid = report["invalid"]
     why = f" ({', '.join(f'{n} {rule}' for rule, n in sorted(invalid.items()))})" if invalid else ""
     counts = {"read": report["read"], "null": report["null"], "invalid": f"{sum(invalid.values())}{why}"}
-    counts |= {name: report[name] for name in ("duplicate", "distinct", "aligned")}
+    counts |= {name: report[name] for name in ("dropped_duplicates",)}
+    if report["read"] is not None:
+        explained = report["null"] + sum(invalid.values()) + report["dropped_duplicates"] + report["rows"]
+        counts["dropped_otherwise"] = (report["read"] - explained) or None
+    counts |= {name: report[name] for name in ("rows", "duplicate", "distinct", "aligned")}
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count is not None)
 
 

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from base.errors import ConsentError
+from base.errors import ConsentError, DataError, PeerDown
 from party_node import catalogue, health, names
 from party_node.accords import Accords
 from party_node.commands.common import size
-from party_node.commands.run import _joined
+from party_node.commands.run import _joined, _way_on
 from runtime.party import Home
 
 MAIN = "from party_node.cli import main; main()"
@@ -191,9 +191,18 @@ def test_sizes_are_for_people(number, text):
 
 
 def test_a_join_report_is_one_line_without_what_is_not_known():
-    report = {"read": 9, "null": 1, "invalid": {"form": 2, "check_digit": 1}, "duplicate": 0, "distinct": 5,
-              "aligned": 4, "table": "people", "padded": 64}  # fmt: skip
-    line = "read 9, null 1, invalid 3 (1 check_digit, 2 form), duplicate 0, distinct 5, aligned 4"
-    assert _joined(report) == line
+    report = {"read": 11, "null": 1, "invalid": {"form": 2, "check_digit": 1}, "dropped_duplicates": 2, "rows": 5,
+              "duplicate": 0, "distinct": 5, "aligned": 4, "table": "people", "padded": 64}  # fmt: skip
+    rest = "null 1, invalid 3 (1 check_digit, 2 form), dropped_duplicates 2"
+    assert _joined(report) == f"read 11, {rest}, rows 5, duplicate 0, distinct 5, aligned 4"
+    more = {**report, "read": 14}
+    assert _joined(more) == f"read 14, {rest}, dropped_otherwise 3, rows 5, duplicate 0, distinct 5, aligned 4"
     less = {**report, "read": None, "invalid": {}, "aligned": None}
-    assert _joined(less) == "null 1, invalid 0, duplicate 0, distinct 5"
+    assert _joined(less) == "null 1, invalid 0, dropped_duplicates 2, rows 5, duplicate 0, distinct 5"
+
+
+def test_a_failed_step_says_how_to_go_on_only_where_that_can_help():
+    assert _way_on(PeerDown("x"), "k/1").endswith("add to the command: --run-key k/1")
+    told = _way_on(DataError("x"), "k/1")
+    assert "new run" in told
+    assert "k/1" not in told

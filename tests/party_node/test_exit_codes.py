@@ -3,8 +3,26 @@ from pathlib import Path
 
 import pytest
 
-from base.errors import ApprovalMissing, PeerDown
-from party_node.exit_codes import INTERRUPTED, OK, UNEXPECTED, USAGE, error_classes, exit_code
+from base.errors import (
+    AccordError,
+    ApprovalMissing,
+    Cancelled,
+    ConsentError,
+    CryptoError,
+    DataError,
+    DeadlinePassed,
+    EnvironmentMissing,
+    ExpectationFailed,
+    MessageRefused,
+    PeerDown,
+    PeerError,
+    PeerForeign,
+    SpecError,
+    SpecMismatch,
+    StateError,
+    WireVersionMismatch,
+)
+from party_node.exit_codes import INTERRUPTED, OK, UNEXPECTED, USAGE, can_go_on, error_classes, exit_code
 
 PAGE = Path(__file__).parents[2] / "docs" / "exit_codes.md"
 
@@ -32,3 +50,12 @@ def test_no_two_classes_share_a_code():
 )
 def test_exit_code(error, code):
     assert exit_code(error) == code
+
+
+def test_the_same_run_helps_where_its_pipeline_terms_and_data_were_not_at_fault():
+    later = {AccordError, PeerError, PeerDown, PeerForeign, DeadlinePassed, Cancelled, EnvironmentMissing}
+    anew = {SpecError, ConsentError, ApprovalMissing, WireVersionMismatch, SpecMismatch, DataError, ExpectationFailed,
+            CryptoError, MessageRefused, StateError}  # fmt: skip
+    assert later | anew == set(error_classes())
+    assert {cls for cls in error_classes() if can_go_on(cls("x"))} == later
+    assert can_go_on(KeyboardInterrupt())

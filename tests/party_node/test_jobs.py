@@ -155,6 +155,37 @@ def test_retries_run_the_pipeline_that_was_submitted_first(jobs):
         submit(jobs, "d/r/other/1", step="other")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("pipeline: small", "pipeline: other", "pipeline other of small.yaml, seed 7"),
+        ("min_overlap: 100", "min_overlap: 101", "pipeline small of small.yaml, edited since then, seed 7"),
+    ],
+)
+def test_who_names_a_run_and_another_pipeline_is_refused(jobs, old, new, found):
+    first = submit(jobs)
+    end(jobs, first, DataError("too few"))
+    assert jobs.text.count(old) == 1
+    jobs.text = jobs.text.replace(old, new)
+    with pytest.raises(StateError, match="another pipeline or seed than this run began with") as caught:
+        submit(jobs, "d/r/load/2", same_pipeline=True)
+    error = caught.value
+    assert (error.expected, error.found) == ("pipeline small of small.yaml, seed 7", found)
+    assert error.where == f"run {first['run']}"
+    assert "without --run-key" in error.remedy
+    assert jobs.coordinator.driven == [first["job"]]
+
+
+def test_who_names_a_run_and_another_seed_is_refused_and_a_remark_is_no_change(jobs):
+    first = submit(jobs)
+    end(jobs, first, DataError("too few"))
+    with pytest.raises(StateError, match="another pipeline or seed") as caught:
+        submit(jobs, "d/r/load/2", same_pipeline=True, seed=8)
+    assert caught.value.found.endswith("seed 8")
+    jobs.text = "# a remark\n" + jobs.text
+    assert submit(jobs, "d/r/load/2", same_pipeline=True, seed=7)["attempt"] == 2
+
+
 def test_an_operator_cancels_without_a_key_and_a_submitter_does_not(jobs):
     job = submit(jobs)
     assert not jobs.cancel(CLI, {"job": job["job"]})["cancelled"]

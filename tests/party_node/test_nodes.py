@@ -92,9 +92,14 @@ def test_the_command_line_runs_it_and_verifies(nodes, tmp_path):
     assert "peer north_bank" in status.stdout
     shown = cli(nodes, "run", str(path), "--run-key", report["run_key"]).stdout
     assert "model none" in shown
-    assert "null 0, invalid 0, duplicate 0, distinct 115, aligned 105\n" in shown
+    assert "null 0, invalid 0, dropped_duplicates 0, rows 115, duplicate 0, distinct 115, aligned 105\n" in shown
     again = cli(nodes, "run", str(path), "--json", "--run-key", report["run_key"])
     assert json.loads(again.stdout)["run"] == report["run"]  # finished steps are not run again
+    path.write_text(SMALL.replace("min_overlap: 100", "min_overlap: 101"), encoding="utf-8")
+    other = cli(nodes, "run", str(path), "--run-key", report["run_key"])
+    assert other.returncode == StateError.code
+    assert "another pipeline or seed than this run began with" in other.stderr
+    assert "--run-key" not in other.stderr.replace("without --run-key a new run begins", "")
 
 
 def test_a_changed_ledger_is_found(nodes):
