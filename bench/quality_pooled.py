@@ -44,7 +44,9 @@ def _ease(kept: Sequence[Histories], params: Any) -> Floats:
 def _slist(kept: Sequence[Histories], params: Any) -> Floats:
     total = np.zeros((3, kept[0].items, kept[0].items))
     for h in kept:
-        G, SS, ST = slist.statistics(h, Decays(params.past, params.future))
+        decays = Decays(params.past, params.future)
+        G, SS, ST = slist.statistics(h, decays)
+        ST *= slist.orders(h, decays) >= params.min_pairs
         total += enough_pairs(G, params.min_pairs, SS, ST)
     G, SS, ST = total
     reg = enough_ridge(params.alpha * G + (1 - params.alpha) * SS, params.reg)

@@ -4,6 +4,7 @@
     one for all          the same with `complete: false`: nothing put back, one model for all banks
     unprotected          the sum of everything, no thresholds; `horizontal_ials` refuses that
     bank alone           the same algorithm on the bank's own people, nothing exchanged: the control
+    bank alone, tuned    the same with settings of its own, where those of the sum are not its best (float64)
     popularity           the bank's own most frequent items for everyone
     pooled               float64, all histories in one place (`bench.quality_pooled`)
     pooled, thresholded  float64 in one place, on the statistics behind *one for all*
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -38,6 +41,7 @@ COMPONENTS: Mapping[str, Component] = {
 }  # fmt: skip
 OFF = {"min_raters": 1, "min_pairs": 1, "complete": False}  # no thresholds
 PLACES = 10
+TUNED = "bank alone, tuned"
 Figures = dict[str, float]
 Models = Mapping[str, Arrays]  # by bank
 
@@ -74,8 +78,13 @@ class Trial:
             "test items that survive": float(out[test].mean()),
         }  # fmt: skip
 
-    def judge(self, kind: str, settings: Mapping[str, Any], pooled: Mapping[str, Any]) -> Found:
-        """Train every arm of this kind, and judge it; `pooled` are settings of the arm *pooled* alone."""
+    def judge(
+        self, kind: str, settings: Mapping[str, Any], pooled: Mapping[str, Any], alone: Mapping[str, Any]
+    ) -> Found:
+        """Train every arm of this kind, and judge it.
+
+        `pooled`, `alone`: settings of *pooled* and of *bank alone, tuned*, where they are others; no such arm for none.
+        """
         part, own = COMPONENTS[kind], list(self._histories.values())
         protected = self._trained(part, settings)
         models = {"federated": _each(protected, "model"), "bank alone": _each(protected, "alone")}
@@ -84,9 +93,13 @@ class Trial:
         if "min_pairs" in part.params.model_fields:
             models["unprotected"] = _each(self._trained(part, {**settings, **OFF}), "model")
         digest, params = catalogue_digest(self._ratings[BANKS[0]]), part.params.model_validate(settings)
-        for arm, changed in (("pooled", {**OFF, **pooled}), ("pooled, thresholded", {})):
-            found = quality_pooled.fit(kind, own, params.model_copy(update=changed), self._seed, digest)
-            models[arm] = dict(zip(BANKS, found, strict=True))
+        fit = partial(quality_pooled.fit, kind, seed=self._seed, catalogue=digest)
+        open_ = params.model_copy(update={**OFF, **pooled})
+        for arm, given in (("pooled", open_), ("pooled, thresholded", params)):
+            models[arm] = dict(zip(BANKS, fit(own, given), strict=True))
+        if alone:
+            given = params.model_copy(update={**OFF, **alone})
+            models[TUNED] = {bank: fit([h], given)[0] for bank, h in self._histories.items()}
         same = self._same(kind, models.get("one for all", models["federated"]), models["pooled, thresholded"])
         return Found(self._judged(kind, models), *same, self.counts(params.model_dump()["min_raters"]))
 
@@ -130,8 +143,11 @@ def _same_lists(kind: str, h: Histories, model: Arrays, other: Arrays) -> NDArra
 
 
 def _pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the arms two by two, the last with itself where they are odd."""
-    return [(arm, arms[min(n + 1, len(arms) - 1)]) for n, arm in enumerate(arms) if n % 2 == 0]
+    """Return the arms two by two: those of one bank behind shared ones, the last with itself where they are odd."""
+    own = [arm for arm in arms if arm.startswith("bank alone")]
+    shared = [arm for arm in arms if arm not in own]
+    first, rest = shared[: len(own)], shared[len(own) :]
+    return [*zip(first, own, strict=True), *zip_longest(rest[::2], rest[1::2], fillvalue=rest[-1])]
 
 
 def _each(outputs: Mapping[str, Any], name: str) -> Models:

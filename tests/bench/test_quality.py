@@ -17,7 +17,7 @@ from bench.sets import BANKS, SETS, banks
 from models.histories import Histories
 
 USERS, ITEMS = 330, 150
-IALS = {"second_moments": True, "min_raters": 10, "embedding_size": 4, "sweeps": 3, "lane": 64, "fraction": 32}
+IALS = {"second_moments": True, "min_raters": 16, "embedding_size": 4, "sweeps": 3, "lane": 64, "fraction": 32}
 SMALL = {"ease": {"reg": 30.0}, "slist": {"reg": 30.0}, "ials": IALS, "mf": {"rounds": 2, "local_epochs": 1}}
 ARMS = {"popularity", "bank alone", "federated", "pooled", "pooled, thresholded"}
 
@@ -62,8 +62,10 @@ def test_data_that_are_not_here_are_named_with_a_remedy(public, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["ease", "slist", "ials"])
 def test_every_arm_is_judged_and_lists_are_those_of_the_pooled_model(public, kind):
-    found = Trial("ml-100k", 1).judge(kind, SMALL[kind], {})
-    assert set(found.arms) == ARMS | ({"one for all", "unprotected"} if kind != "ials" else set())
+    found = Trial("ml-100k", 1).judge(kind, SMALL[kind], {}, {"reg": 60.0} if kind == "slist" else {})
+    own = {"ease": {"unprotected"}, "slist": {"unprotected", "bank alone, tuned"}, "ials": set()}[kind]
+    assert set(found.arms) - {"one for all"} == ARMS | own
+    assert found.arms.get("bank alone, tuned") != found.arms["bank alone"]
     for figures in found.arms.values():
         assert set(figures) == {f"{part}.{full}{name}10" for part in ("validation", "test") for full in ("", "full.")
                                 for name in ("hr", "ndcg")}  # fmt: skip
@@ -71,8 +73,8 @@ def test_every_arm_is_judged_and_lists_are_those_of_the_pooled_model(public, kin
     assert found.lists == 1.0
     # No thresholds: the sum of everything is the pooled model, whatever a bank holds.
     assert found.arms.get("unprotected", found.arms["pooled"]) == pytest.approx(found.arms["pooled"], abs=0.005)
-    same = "one for all" if kind != "ials" else "federated"
-    assert found.arms[same] == pytest.approx(found.arms["pooled, thresholded"], abs=0.005)
+    same = found.arms.get("one for all", found.arms["federated"])
+    assert same == pytest.approx(found.arms["pooled, thresholded"], abs=0.005)
     assert found.arms["pooled"] != pytest.approx(found.arms["bank alone"], abs=1e-6)
 
 
