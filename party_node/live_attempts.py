@@ -196,7 +196,8 @@ class LiveAttempts:
                 found = {name: event[name] for name in ("outputs", "metrics", "rows", "tracking")}
                 self._finish(live, SUCCEEDED, None, **found)
             else:
-                self._finish(live, *_outcome(live.stopping or from_wire(event["error"])))
+                outcome = _outcome(live.stopping or from_wire(event["error"]))
+                self._finish(live, *outcome, metrics=event.get("metrics"))  # none from a worker that died
 
     def _finish(self, live: Live, state: str, error: AccordError | None, **found: Any) -> None:
         document = error.to_wire() if error else None

@@ -29,7 +29,7 @@ from party_node.database import Database, Run
 from party_node.ledger_store import SqlLedgerStore
 from party_node.logs import configure
 from party_node.peers import addresses, identity
-from party_node.tracking import StepRecord, finish, track
+from party_node.tracking import StepRecord, finish, track, track_failed
 from pipelines.accord import SignedAccord
 from runtime.artifacts import Ref, Store
 from runtime.execute import StepTask, execute
@@ -122,22 +122,32 @@ class Worker:
             log.error("MLflow could not be told that a run is closed", run=command["run"], error=type(error).__name__)
 
     def _run(self, job: str, document: dict[str, Any]) -> None:
+        task, watcher, began = _task(document), Watcher(job, self._events), time.time()
         try:
-            found = self._execute(job, document)
+            found = self._execute(task, watcher)
         except AccordError as error:
-            self._events.tell("failed", job, error=error.to_wire())
+            self._failed(task, watcher, began, error)
         except Exception as error:
             wrapped, at = unexpected(error, self._home)
             log.error("step failed unexpectedly", job=job, error=type(error).__name__, at=at)
-            self._events.tell("failed", job, error=wrapped.to_wire())
+            self._failed(task, watcher, began, wrapped)
         else:
             self._events.tell("done", job, **found)
         finally:
             self._cancelled.pop(job, None)
 
-    def _execute(self, job: str, document: dict[str, Any]) -> dict[str, Any]:
-        roles = {role: tuple(parties) for role, parties in document.pop("roles").items()}
-        task = StepTask(**document, roles=roles)
+    def _failed(self, task: StepTask, watcher: Watcher, began: float, error: AccordError) -> None:
+        """Tell the node, which no MLflow may delay; then keep what the step has counted, if anything."""
+        self._events.tell("failed", watcher.job, error=error.to_wire(), metrics=_last_values(watcher.points))
+        if not watcher.points:
+            return
+        try:
+            accord = self._run_row(task.run).accord_digest
+            track_failed(self._home, StepRecord(task, accord, watcher.points, {}, time.time() - began), error)
+        except Exception as lost:
+            log.error("MLflow could not be told that a step has failed", job=watcher.job, error=type(lost).__name__)
+
+    def _execute(self, task: StepTask, watcher: Watcher) -> dict[str, Any]:
         accord = self._accords.get(self._run_row(task.run).accord)
         part = component(task.component)
         channel = Channel(
@@ -151,9 +161,8 @@ class Worker:
             self._carrier,
             self._ledger,
             deadline_seconds=self._home.conf.message_deadline_seconds,
-            cancelled=lambda: self._cancelled.get(job),
+            cancelled=lambda: self._cancelled.get(watcher.job),
         )
-        watcher = Watcher(job, self._events)
         began = time.time()
         outputs = execute(task, self._store, self._services(accord), channel, watcher)
         record = StepRecord(task, accord.digest, watcher.points, outputs, time.time() - began)
@@ -195,6 +204,11 @@ def unexpected(error: Exception, home: Home) -> tuple[AccordError, str]:
     )
     wrapped.party = home.party
     return wrapped, at
+
+
+def _task(document: dict[str, Any]) -> StepTask:
+    roles = {role: tuple(parties) for role, parties in document.pop("roles").items()}
+    return StepTask(**document, roles=roles)
 
 
 def _last_values(points: list[tuple[str, float, int | None]]) -> dict[str, float]:

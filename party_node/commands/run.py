@@ -118,7 +118,7 @@ def _going_on(board: Board, key: str) -> Iterator[None]:
         yield
     except (AccordError, KeyboardInterrupt) as error:
         if board.parties:
-            typer.echo(f"\n{_way_on(error, key)}", err=True)
+            typer.echo(f"\n{board.where_counted()}{_way_on(error, key)}", err=True)
         raise
 
 
@@ -139,11 +139,22 @@ class Board:
         """Start without steps."""
         self.parties: dict[str, dict[str, Any]] = {}
         self._states: dict[str, str] = {}
+        self._last: Mapping[str, Any] = {}
 
     def hear(self, status: Mapping[str, Any]) -> None:
         """Take a status of the node."""
+        self._last = status
         self._states[status["step"]] = status["state"]
         self.parties[status["step"]] = dict(status["parties"])
+
+    def where_counted(self) -> str:
+        """Return a line that says where the metrics are that an error may name; empty unless a step has failed."""
+        if self._last.get("state") != "failed":
+            return ""
+        run, step = self._last["run"], self._last["step"]
+        return (
+            f"what step {step} counted before it failed stands in each party's own MLflow: run {run}, {step}, FAILED\n"
+        )
 
     def table(self) -> Table:
         """Return the screen: a line for each finished step, one for each party of the step that goes on."""

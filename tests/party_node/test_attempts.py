@@ -179,6 +179,14 @@ def test_messages_are_for_live_attempts_alone(node):
         node.live.task("r1", "align", 1)
 
 
+def test_what_a_failed_attempt_has_counted_is_kept(node):
+    begin(node)
+    told = {"error": DataError("ids stand in more than one row").to_wire(), "metrics": {"duplicate": 3.0}}
+    node.worker.end(event="failed", **told)
+    row = node.rows.get("r1", "align", 1)
+    assert (row.state, row.metrics) == (FAILED, {"duplicate": 3.0})
+
+
 def test_an_attempt_that_its_initiator_forgot_is_stopped(node, monkeypatch):
     begin(node)
     node.live.sweep()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,11 +13,13 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
+from mlflow import MlflowClient
 
 from base.errors import (
     AccordError,
     ApprovalMissing,
     ConsentError,
+    DataError,
     MessageRefused,
     PeerDown,
     PeerForeign,
@@ -100,6 +103,36 @@ def test_the_command_line_runs_it_and_verifies(nodes, tmp_path):
     assert other.returncode == StateError.code
     assert "another pipeline or seed than this run began with" in other.stderr
     assert "--run-key" not in other.stderr.replace("without --run-key a new run begins", "")
+
+
+def test_what_a_failed_step_has_counted_can_be_read_where_the_command_says(nodes, tmp_path):
+    path, data = tmp_path / "small.yaml", nodes.home("north_bank").path("data", "half_ratings.csv")
+    path.write_text(SMALL.replace("on_duplicates: all", "on_duplicates: refuse"), encoding="utf-8")
+    nodes.approve(FILE, path.read_text())
+    kept = data.read_text()
+    data.write_text(kept + "".join(kept.splitlines(keepends=True)[1:4]))  # three people stand in two rows
+    try:
+        failed = cli(nodes, "run", str(path))
+    finally:
+        data.write_text(kept)
+    assert failed.returncode == DataError.code
+    assert "see the metric duplicate" in failed.stderr
+    assert "a new run is needed" in failed.stderr
+    assert "add to the command: --run-key" not in failed.stderr
+    name = re.search(r"each party's own MLflow: run (\S+), align, FAILED", failed.stderr)[1]
+    with nodes.client("north_bank") as client:
+        report = client.call("report", {"run": name})
+    assert report["steps"]["align"]["metrics"] == {"duplicate": 3.0}
+
+    mlflow = MlflowClient(report["mlflow"]["uri"])
+    experiment = mlflow.get_experiment_by_name("small").experiment_id
+    wanted = f"tags.`accord.run` = '{name}' and tags.`accord.step` = 'align' and attributes.status = 'FAILED'"
+    until = time.monotonic() + SECONDS
+    while not (found := mlflow.search_runs([experiment], wanted)):  # written after the node has been told
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    assert found[0].data.metrics["duplicate"] == 3
+    assert found[0].data.tags["accord.attempt"] == "1"
 
 
 def test_a_changed_ledger_is_found(nodes):
