@@ -10,23 +10,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from base.errors import ConsentError, SpecError
-from base.yaml_lines import parse
+from base.yaml_lines import line_of, parse
 from crypto.node_keys import NodeKeys, NodePublicKeys
-from pipelines.accord import SignedAccord, make_terms, write_accord
+from pipelines.accord import SignedAccord, check_conditions, make_terms, write_accord
+from pipelines.in_words import value_in_words
 from runtime.party import Home
 
 
 def read_conditions(path: Path) -> dict[str, Any]:
     """Read the terms that people wrote (conf/accords/*.yaml); they lack the public keys."""
     try:
-        document, _ = parse(path.read_text(encoding="utf-8"), str(path))
+        document, lines = parse(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError("the terms cannot be read", found=type(error).__name__, where=str(path)) from None
     if not isinstance(document, dict) or not isinstance(document.get("parties"), dict):
-        raise SpecError("terms of an accord are a mapping with parties", where=str(path))
+        raise SpecError(
+            "terms of an accord are a mapping with parties", expected="parties: {PARTY: {DATA_SET: {spec: NAME}}}",
+            found=value_in_words(document), where=str(path), remedy="begin with conf/accords/demo.yaml",
+        )  # fmt: skip
+    check_conditions(document, lambda key: f"{path}:{line_of(lines, key)}, key {'.'.join(map(str, key))}")
     return document
 
 
@@ -35,13 +38,7 @@ def draft(conditions: Mapping[str, Any], keys: Mapping[str, NodePublicKeys], whe
     if missing := sorted(set(conditions["parties"]) - set(keys)):
         remedy = "every party sends keys/public.json of its node: accord provision or accord csr makes it"
         raise SpecError("public keys are missing", expected=", ".join(missing), where=where, remedy=remedy)
-    try:
-        terms = make_terms(conditions, keys)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise SpecError("the terms are wrong", expected=first["msg"], where=f"{where}, key {key}") from None
-    return SignedAccord(terms=terms)
+    return SignedAccord(terms=make_terms(conditions, keys))
 
 
 def sign(accord: SignedAccord, home: Home) -> SignedAccord:

@@ -23,6 +23,7 @@ from crypto.node_keys import NodePublicKeys
 from pipelines.alignment_terms import AlignmentTerms, Locate, admit_alignment, need
 from pipelines.spec import Name, PipelineSpec, Strict
 from pipelines.sum_terms import SumTerms, admit_sum
+from pipelines.wrong_document import refuse
 
 Hex32 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
@@ -144,3 +145,13 @@ def make_terms(conditions: Mapping[str, Any], keys: Mapping[str, NodePublicKeys]
         for party, entry in conditions["parties"].items()
     }
     return AccordTerms.model_validate({**conditions, "parties": parties})
+
+
+def check_conditions(conditions: Mapping[str, Any], at: Locate) -> None:
+    """Raise `SpecError` for conditions that are wrong whatever the parties' keys are; `at` says where a key stands."""
+    anybody = NodePublicKeys(bytes(32), bytes(32))
+    try:
+        make_terms(conditions, dict.fromkeys(conditions["parties"], anybody))
+    except ValidationError as error:
+        # People write data sets under the party itself.
+        refuse(AccordTerms, error, lambda path: at(path[:2] + path[3:] if path[:1] == ("parties",) else path))

@@ -19,7 +19,9 @@ from base.near import did_you_mean
 from base.yaml_lines import KeyPath, line_of, parse
 from components.registry import catalogue
 from pipelines.at_parties import check_at_parties
+from pipelines.in_words import asked, how_to_write, value_in_words
 from pipelines.spec import PipelineSpec
+from pipelines.wrong_document import refuse
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def loads(text: str, name: str) -> Pipeline:
     try:
         spec = PipelineSpec.model_validate(document)
     except ValidationError as error:
-        _first(draft, error)
+        refuse(PipelineSpec, error, draft.at)
     pipeline = Pipeline(spec=spec, text=text, name=name, lines=line_map)
     for step in spec.steps:
         _check_step(pipeline, step)
@@ -65,27 +67,6 @@ def loads(text: str, name: str) -> Pipeline:
             ("initiator",), "the initiator has no role", expected=", ".join(spec.parties), found=spec.initiator
         )
     return pipeline
-
-
-def _first(draft: Pipeline, error: ValidationError) -> NoReturn:
-    # A misspelt key is also a missing one; the misspelling is what helps.
-    found = error.errors(include_url=False)
-    entry = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
-    path = tuple(part for part in entry["loc"] if part != "[key]")
-    if entry["type"] == "extra_forbidden":
-        fields = (
-            PipelineSpec.model_fields
-            if len(path) == 1
-            else ("component", "inputs", "params", "roles", "deadline_minutes")
-        )
-        draft.fail(
-            path,
-            "unknown key",
-            expected=", ".join(fields),
-            found=str(path[-1]),
-            remedy=did_you_mean(str(path[-1]), fields),
-        )
-    draft.fail(path, "a value is wrong", expected=entry["msg"], found=f"{type(entry['input']).__name__}")
 
 
 def _check_step(pipeline: Pipeline, step: str) -> None:
@@ -191,15 +172,12 @@ def _check_params(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> No
                 remedy=did_you_mean(extra, known),
             )
         if problem.validator == "required":
+            missing = next(name for name in entry["params"]["required"] if name not in params)
             pipeline.fail(
-                path,
-                "a parameter is missing",
-                expected=problem.message,
-                found=", ".join(map(str, problem.instance)) or "nothing",
-            )
+                path, "a parameter is missing", expected=f"{missing}: {asked(entry['params']['properties'][missing])}",
+                found=", ".join(params) or "nothing", remedy=f"add {missing}: ... under params of step {step}",
+            )  # fmt: skip
         pipeline.fail(
-            path,
-            "a parameter is out of range or of the wrong type",
-            expected=f"{problem.validator} {problem.validator_value}",
-            found=repr(problem.instance)[:80],
-        )
+            path, "a parameter is out of range or of the wrong type", expected=asked(problem.schema),
+            found=value_in_words(problem.instance), remedy=how_to_write(path, problem.schema, problem.instance),
+        )  # fmt: skip

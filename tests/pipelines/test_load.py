@@ -48,7 +48,7 @@ def test_a_good_pipeline_is_read() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "key", "expected", "found"),
     [
-        ("seed: 7", "seed: seven", 3, "seed", "integer", "str"),
+        ("seed: 7", "seed: seven", 3, "seed", "a whole number, at least 0", '"seven"'),
         ("seed: 7", "sed: 7", 3, "sed", "seed", "sed"),
         (": validate_tables", ": validate_table", 13, "component", "validate_tables", "validate_table"),
         ("  aggregator: [bureau]\n", "", 5, "roles", "at least 1", "0"),
@@ -59,7 +59,7 @@ def test_a_good_pipeline_is_read() -> None:
          "steps.encode.roles.aggregator", "one role", "west_bank"),
         ("max_dropped: 0.05", "max_droped: 0.05", 15, "max_droped", "max_dropped", "max_droped"),
         ("max_dropped: 0.05", "max_dropped: lots", 15, "max_dropped", "number", "lots"),
-        ("max_dropped: 0.05", "max_dropped: 7", 15, "max_dropped", "maximum", "7"),
+        ("max_dropped: 0.05", "max_dropped: 7", 15, "max_dropped", "a number, at least 0, at most 1", "7"),
         ("tables: load.tables", "table: load.tables", 14, "table", "tables", "table"),
         ("tables: load.tables", "tables: lod.tables", 14, "tables", "load", "lod"),
         ("tables: load.tables", "tables: load.table", 14, "tables", "tables", "table"),
