@@ -40,7 +40,8 @@ def admit_alignment(terms: AlignmentTerms, spec: PipelineSpec, step: str, at: Lo
     """Raise `ConsentError` unless step `step` keeps to the terms; a parameter that it does not have is no matter."""
     params = spec.step_params(step)
     path = ("steps", step, "params", "reveal_to") if params.get("reveal_to") else ("roles",)
-    need("learner of the alignment", _learners(spec, step, params), set(terms.learns_alignment), at(path))
+    remedy = _fewer_learners(terms, spec, step)
+    need("learner of the alignment", _learners(spec, step, params), set(terms.learns_alignment), at(path), remedy)
     keep_within(params, _limits(terms, params), step, at)
 
 
@@ -53,6 +54,15 @@ def _learners(spec: PipelineSpec, step: str, params: dict[str, Any]) -> set[str]
     if params.get("cardinality_only"):
         return receivers
     return set(params.get("reveal_to") or spec.step_parties(step)) | receivers
+
+
+def _fewer_learners(terms: AlignmentTerms, spec: PipelineSpec, step: str) -> str:
+    """Return what to write where more would learn than may: tell those that may, with a receiver that may."""
+    may = [party for party in spec.step_parties(step) if party in terms.learns_alignment]
+    if set(spec.step_roles(step).get("receiver", ())) <= set(may):
+        return f"reveal_to: [{', '.join(may)}] under params of step {step}; to tell more, a new version of the accord"
+    renew = "a new version of the accord"
+    return f"the receiver sees who is common: {' or '.join(may)} as receiver, or {renew}" if may else renew
 
 
 def _limits(terms: AlignmentTerms, params: dict[str, Any]) -> Limits:
@@ -69,8 +79,8 @@ def _limits(terms: AlignmentTerms, params: dict[str, Any]) -> Limits:
     ]
 
 
-def need(what: str, asked: set[str], allowed: set[str], where: str) -> None:
-    """Raise `ConsentError`, with the nearest name, for what is asked and not allowed."""
+def need(what: str, asked: set[str], allowed: set[str], where: str, remedy: str = "") -> None:
+    """Raise `ConsentError`, with `remedy` or the nearest name, for what is asked and not allowed."""
     if extra := asked - allowed:
         near = did_you_mean(min(extra), allowed)
         raise ConsentError(
@@ -78,7 +88,7 @@ def need(what: str, asked: set[str], allowed: set[str], where: str) -> None:
             expected=", ".join(sorted(allowed)) or "none",
             found=", ".join(sorted(extra)),
             where=where,
-            remedy=f"{near} Otherwise {REMEDY}" if near else REMEDY,
+            remedy=remedy or (f"{near} Otherwise {REMEDY}" if near else REMEDY),
         )
 
 

@@ -6,6 +6,7 @@ Otherwise it would fail in the middle of a run, at one party, after the others h
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from base.near import did_you_mean
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_at_parties(pipeline: Pipeline, step: str) -> None:
-    """Raise `SpecError` for the first thing that a party of the step would not find; steps before it are checked."""
+    """Raise `SpecError` for the first thing that a party of the step would not find; every step is itself right."""
     _no_strangers(pipeline, step)
     _entries(pipeline, step)
     _inputs(pipeline, step)
@@ -27,7 +28,7 @@ def check_at_parties(pipeline: Pipeline, step: str) -> None:
 
 
 def _no_strangers(pipeline: Pipeline, step: str) -> None:
-    """Refuse a party that a parameter names and that takes no part."""
+    """Refuse a party that a parameter names and that takes no part, or that it names twice."""
     taking_part = pipeline.spec.step_parties(step)
     for name, named in named_holders(pipeline.spec, step).items():
         if extra := sorted(set(named) - set(taking_part)):
@@ -36,10 +37,15 @@ def _no_strangers(pipeline: Pipeline, step: str) -> None:
                 expected=", ".join(taking_part), found=", ".join(extra),
                 remedy=did_you_mean(extra[0], taking_part) or f"give it a role in step {step}, or leave it out",
             )  # fmt: skip
+        if twice := sorted(party for party, times in Counter(named).items() if times > 1):
+            pipeline.fail(
+                _param(step, name), f"{name} of step {step} names a party twice", expected="each party once",
+                found=", ".join(twice), remedy=f"{name}: [{', '.join(dict.fromkeys(named))}]",
+            )  # fmt: skip
 
 
 def _entries(pipeline: Pipeline, step: str) -> None:
-    """Refuse a parameter that lacks the entry of a party."""
+    """Refuse a parameter that lacks the entry of a party, or has one of a party that takes no part."""
     spec = pipeline.spec
     for name, schema in catalogue()[spec.steps[step].component]["params"].get("properties", {}).items():
         if not schema.get("by_party"):
@@ -52,6 +58,12 @@ def _entries(pipeline: Pipeline, step: str) -> None:
                 _param(step, name), f"{name} of step {step} has no entry for {', '.join(lacking)}",
                 expected=", ".join(taking_part), found=", ".join(sorted(named)) or "nothing",
                 remedy=meant or f"add {lacking[0]}: ... here",
+            )  # fmt: skip
+        if extra := sorted(named - set(taking_part)):
+            pipeline.fail(
+                (*_param(step, name), extra[0]), f"{name} of step {step} has an entry of a party without a role in it",
+                expected=", ".join(taking_part), found=", ".join(extra),
+                remedy=did_you_mean(extra[0], taking_part) or f"leave it out, or give {extra[0]} a role in step {step}",
             )  # fmt: skip
 
 

@@ -62,6 +62,8 @@ def loads(text: str, name: str) -> Pipeline:
     pipeline = Pipeline(spec=spec, text=text, name=name, lines=line_map)
     for step in spec.steps:
         _check_step(pipeline, step)
+    for step in spec.steps:
+        check_at_parties(pipeline, step)
     if spec.initiator not in spec.parties:
         pipeline.fail(
             ("initiator",), "the initiator has no role", expected=", ".join(spec.parties), found=spec.initiator
@@ -81,7 +83,6 @@ def _check_step(pipeline: Pipeline, step: str) -> None:
     _check_roles(pipeline, step, entry)
     _check_inputs(pipeline, step, entry)
     _check_params(pipeline, step, entry)
-    check_at_parties(pipeline, step)
 
 
 def _check_roles(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> None:

@@ -127,7 +127,6 @@ def test_an_alignment_keeps_to_the_accord(accord: SignedAccord, terms: dict[str,
     [
         ("bureau: [people]", "bureau: [peple]", 7, "peple", "did you mean 'people'?"),
         ("[north_bank, bureau]", "[north_bank, bureau], receiver: [buraeu]", 5, "buraeu", "did you mean 'bureau'?"),
-        ("bureau: [people]", "bureau: [people], buro: [people]", 7, "buro", "did you mean 'bureau'?"),
     ],
 )
 def test_a_refusal_names_file_line_and_key(

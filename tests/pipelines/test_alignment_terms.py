@@ -160,6 +160,24 @@ def test_who_learns_the_alignment_is_named_and_the_receiver_always_learns(named,
     )
 
 
+@pytest.mark.parametrize("line", ["min_overlap: 100", "reveal_to: [south_bank, bureau]"])
+@pytest.mark.parametrize("named", [named for named in SUBSETS if "north_bank" in named and len(named) < 3])
+def test_the_remedy_for_too_many_learners_is_accepted(named, line):
+    with pytest.raises(ConsentError, match="learner of the alignment") as caught:
+        admit("curve", {"learns_alignment": named}, line)
+    written, _, where = caught.value.remedy.partition(" under params of step align; ")
+    assert where == "to tell more, a new version of the accord"
+    assert written == f"reveal_to: [{', '.join(sorted(named))}]"
+    admit("curve", {"learns_alignment": named}, written)
+
+
+def test_where_the_receiver_may_not_learn_another_one_is_the_remedy():
+    for named, remedy in (["bureau"], "the receiver sees who is common: bureau as receiver"), ([], "a new version of"):
+        with pytest.raises(ConsentError) as caught:
+            admit("curve", {"learns_alignment": named})
+        assert caught.value.remedy.startswith(remedy)
+
+
 @pytest.mark.parametrize("named", SUBSETS, ids=lambda names: "+".join(names) or "none")
 def test_for_a_number_alone_the_receiver_is_named_since_it_could_see_who(named):
     for more in ([], ["reveal_to: [bureau]"]):

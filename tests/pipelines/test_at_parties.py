@@ -154,6 +154,30 @@ def test_who_gets_the_alignment_takes_part_in_it():
     assert (error.expected, error.found, error.remedy) == ("bank, bureau", "buraeu", "did you mean 'bureau'?")
 
 
+@pytest.mark.parametrize("component", ALIGNMENTS)
+def test_a_party_is_named_once(component):
+    error = refusal(pair(component, told("reveal_to: [bureau, bank, bureau]")))
+    assert error.where == "pair.yaml:24, key steps.align.params.reveal_to"
+    assert (error.found, error.remedy) == ("bureau", "reveal_to: [bureau, bank]")
+
+
+@pytest.mark.parametrize(
+    ("party", "remedy"), [("south", "leave it out, or give south a role in step "), ("buro", "did you mean 'bureau'?")]
+)
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ("bureau: people}", "bureau: people, PARTY: people}", "22, key steps.align.params.tables"),
+        ("{bank: [half_ratings", "{PARTY: [people], bank: [half_ratings", "14, key steps.load.params.data_sets"),
+    ],
+)
+def test_an_entry_of_a_party_that_takes_no_part_is_refused(party, remedy, old, new, where):
+    error = refusal(pair("align_ecdh", (old, new.replace("PARTY", party))))
+    assert error.where == f"pair.yaml:{where}.{party}"
+    assert (error.expected, error.found) == ("bank, bureau", party)
+    assert error.remedy.startswith(remedy)
+
+
 def test_tables_are_known_behind_a_step_that_passes_them_on_and_not_beyond_the_file():
     spec = loads(pair(), "pair.yaml").spec
     assert tables_at(spec, "encode", "tables", "bureau") == ("people", "behaviour", "catalogue")
