@@ -84,7 +84,8 @@ class Attempts:
                     expected="no step of it at this party",
                     found=", ".join(busy),
                     where=f"accord {accord}",
-                    remedy="wait until the step has ended, or cancel it",
+                    remedy="wait until the step has ended, or stop it where it was started: Ctrl-C at accord run,"
+                    " or mark its task as failed in Airflow",
                     party=self._home.party,
                 )
             yield

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from base.errors import ConsentError
+from base.near import did_you_mean
 from party_node.accords import Accords
 from party_node.attempts import Attempts
 from party_node.policy import Caller
@@ -38,7 +39,9 @@ class Erasure:
         """
         accord = self._accords.copy(str(body["accord"])).terms
         keys = party_keys(self._home, {}, accord.accord)
-        peers = self._chosen(body["peers"], sorted({*accord.parties, *keys.kept_peers()} - {self._home.party}))
+        peers = self._chosen(
+            accord.accord, body["peers"], sorted({*accord.parties, *keys.kept_peers()} - {self._home.party})
+        )
         with self._attempts.at_rest(accord.accord):
             kept = {peer: _kept(keys, peer) for peer in peers}
             for peer in peers if body["confirmed"] is True else ():
@@ -47,10 +50,12 @@ class Erasure:
         return {"party": self._home.party, "accord": accord.accord, "max_signatures": accord.max_signatures,
                 "peers": kept}  # fmt: skip
 
-    def _chosen(self, asked: list[Any], known: list[str]) -> list[str]:
+    def _chosen(self, accord: str, asked: list[Any], known: list[str]) -> list[str]:
         if unknown := sorted(set(map(str, asked)) - set(known)):
-            raise ConsentError("the accord names no such party", expected=", ".join(known),
-                               found=", ".join(unknown)[:128], party=self._home.party)  # fmt: skip
+            remedy = did_you_mean(unknown[0][:128], known) or "correct --peer; without it, it is for every one of these"
+            raise ConsentError("the accord names no such peer, and nothing is kept for one", expected=", ".join(known),
+                               found=", ".join(unknown)[:128], where=f"accord {accord}, --peer", remedy=remedy,
+                               party=self._home.party)  # fmt: skip
         return sorted(set(map(str, asked))) or known
 
 

@@ -22,9 +22,7 @@ def read_data_set(home: Home, name: str) -> pa.Table:
     try:
         return read_csv_text(home.root / entry.path, entry.delimiter, where)
     except FileNotFoundError:
-        raise DataError(
-            "the file of a data set is missing", where=where, remedy="see data_sets in party.yaml"
-        ) from None
+        raise _missing(home, name) from None
     except OSError as error:
         raise DataError(
             "the file of a data set cannot be read", expected="a readable file", found=os.strerror(error.errno or 0),
@@ -36,9 +34,19 @@ def snapshot_digest(home: Home, name: str) -> str:
     """Return the SHA-256 of the file of a data set, read in pieces."""
     path = home.root / _entry(home, name).path
     if not path.is_file():
-        raise DataError("the file of a data set is missing", where=f"{home.party}, data set {name}")
+        raise _missing(home, name)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _missing(home: Home, name: str) -> DataError:
+    return DataError(
+        "the file of a data set is missing",
+        expected=f"a CSV file at {home.conf.data_sets[name].path}",
+        found="no file there",
+        where=f"{home.party}, data set {name}",
+        remedy="put the file there, in the node's directory, or correct data_sets in party.yaml",
+    )
 
 
 def _entry(home: Home, name: str) -> DataSet:

@@ -88,12 +88,16 @@ def explain(error: Exception, address: Address, identity: Identity) -> AccordErr
         told.party = told.party or address.party
         return told
     if isinstance(error, flight.FlightTimedOutError):
-        return PeerDown(f"{address} did not answer in time", remedy="see whether the node is busy or stopped")
+        return PeerDown(f"{address} did not answer in time", expected="an answer", found="none",
+                        where=f"{address.host}:{address.port}",
+                        remedy="see whether the node is busy or stopped: accord node status there")  # fmt: skip
     if isinstance(error, flight.FlightUnavailableError):
         return diagnose(address, identity)
     if isinstance(error, flight.FlightError):
         return PeerError(f"{address} broke off a call", found=type(error).__name__, remedy="see the log of that node")
-    return PeerDown(f"the connection to {address} was lost", found=type(error).__name__)
+    return PeerDown(f"the connection to {address} was lost", expected="an answer", found=type(error).__name__,
+                    where=f"{address.host}:{address.port}",
+                    remedy="see whether the node still runs: accord node status there, or accord doctor")  # fmt: skip
 
 
 def diagnose(address: Address, identity: Identity) -> PeerError:
@@ -116,7 +120,9 @@ def diagnose(address: Address, identity: Identity) -> PeerError:
     except OSError as error:
         return PeerDown(
             f"{address} cannot be reached",
+            expected="a running node that answers there",
             found=error.strerror or type(error).__name__,
+            where=f"{address.host}:{address.port}",
             remedy="start that node there (accord node start), or correct its address; see `accord doctor`",
         )
 

@@ -38,17 +38,46 @@ def find_home(party: str | None, home: Path | None, homes: Path) -> Home:
 
 
 def load_pipeline(path: Path) -> Pipeline:
-    """Read and check a pipeline's file; the error of a mere name shows the path that may be meant."""
+    """Read and check a pipeline's file; `SpecError` for a mere name shows the path that may be meant."""
     from base.errors import SpecError
+    from base.near import did_you_mean
     from pipelines.load import load
 
-    try:
-        return load(path)
-    except SpecError as error:
-        meant = PIPELINES / f"{path.stem}.yaml"
-        if not path.exists() and meant.exists():
-            error.remedy = f"name the file: {meant}"
-        raise
+    if not path.exists():
+        meant, near = PIPELINES / f"{path.stem}.yaml", [str(file) for file in path.parent.glob("*.yaml")]
+        remedy = f"name the file: {meant}" if meant.exists() and meant != path else did_you_mean(str(path), near)
+        raise SpecError(
+            "there is no such pipeline file",
+            expected=f"the path of a pipeline's YAML, from {Path.cwd()}",
+            found="no file",
+            where=str(path),
+            remedy=remedy or f"name a file that is there: ls {PIPELINES}",
+        )
+    return load(path)
+
+
+def near_accord(name: str, home: Home) -> str | None:
+    """Return which of the node's accords may be meant; read here, as a node tells no peer what else it has signed."""
+    from base.near import did_you_mean
+
+    return did_you_mean(name, sorted(path.stem for path in home.path("accords").glob("*.json")))
+
+
+def require_accord(name: str, home: Home, where: str) -> None:
+    """Raise `ConsentError`, with the name that may be meant, unless the node keeps a copy of the accord."""
+    from base.errors import ConsentError
+
+    if not home.path("accords", f"{name}.json").exists():
+        known = sorted(path.stem for path in home.path("accords").glob("*.json"))
+        raise ConsentError(
+            "this party keeps no such accord",
+            expected=", ".join(known) or "an accord: none is signed here",
+            found=name,
+            where=where,
+            remedy=near_accord(name, home)
+            or f"correct the name, or sign it: accord sign TERMS.yaml --party {home.party}",
+            party=home.party,
+        )
 
 
 def console() -> Console:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from party_node.commands.common import HOMES, HomeOption, HomesOption, PartyOption, console, find_home, load_pipeline
+from party_node.commands.common import (
+    HOMES,
+    HomeOption,
+    HomesOption,
+    PartyOption,
+    console,
+    find_home,
+    load_pipeline,
+    require_accord,
+)
 
 if TYPE_CHECKING:
     from pipelines.accord import SignedAccord
@@ -36,11 +45,30 @@ def sign(
     write_accord(path, accord)
     signing.install(accord, at)
     missing = sorted(set(accord.terms.parties) - set(accord.signatures))
-    state = f"still to sign: {', '.join(missing)}" if missing else "all have signed; whose copy is older renews it"
+    older = [] if missing else _older(accord, at.party, homes)
+    state = "all have signed, and all copies are the same: the accord is complete"
+    if missing or older:
+        state = f"still to sign: {', '.join(missing)}" if missing else "all have signed; whose copy is older renews it"
     screen = console()
     screen.print(f"{path}: signed by {at.party}; {state}", markup=False, soft_wrap=True)
-    for name in missing or sorted(set(accord.terms.parties) - {at.party}):
+    for name in missing or older:
         screen.print(f"  accord sign {path} --party {name}", markup=False, soft_wrap=True)
+
+
+def _older(accord: SignedAccord, party: str, homes: Path) -> list[str]:
+    """Return the other parties whose copy is not this document; one whose directory is elsewhere may have any."""
+    from base.errors import AccordError
+    from pipelines.accord import read_accord
+
+    found = []
+    for name in sorted(set(accord.terms.parties) - {party}):
+        try:
+            same = read_accord(homes / name / "accords" / f"{accord.terms.accord}.json") == accord
+        except AccordError:  # none is there, or none that can be read: signing writes it
+            same = False
+        if not same:
+            found.append(name)
+    return found
 
 
 def approve(
@@ -53,9 +81,10 @@ def approve(
     from party_node import launch
 
     at = find_home(party, home, homes)
-    text = load_pipeline(pipeline).text
+    loaded = load_pipeline(pipeline)
+    require_accord(loaded.spec.accord, at, loaded.at(("accord",)))
     with launch.client(at, "approver") as node:
-        answer = node.call("approve", {"pipeline": text, "file": str(pipeline)})
+        answer = node.call("approve", {"pipeline": loaded.text, "file": str(pipeline)})
     console().print(f"{answer['approver']} approved {pipeline}: template {answer['template'][:16]}", markup=False)
 
 

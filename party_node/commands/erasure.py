@@ -15,9 +15,11 @@ from party_node.commands.common import (
     PartyOption,
     console,
     find_home,
+    require_accord,
     show,
     size,
 )
+from party_node.exit_codes import USAGE
 
 KEPT = "keys made for it, and digests of signatures under its keys or for it"
 COSTS = (
@@ -48,14 +50,20 @@ def erase(
     from party_node import launch
 
     at = find_home(party, home, homes)
+    require_accord(accord, at, "--accord")
     with launch.client(at, "operator") as node:
         answer = node.call("erase", {"accord": accord, "peers": peer or [], "confirmed": yes})
     if as_json:
         show({**answer, "erased": yes})
     else:
         _print(answer, erased=yes)
-    if not yes and any(kept["files"] for kept in answer["peers"].values()):
-        raise typer.BadParameter("nothing has been erased; add it to erase this", param_hint="--yes")
+    if not yes and _anything(answer):
+        typer.echo("nothing has been erased; to erase this, type the same line with --yes", err=True)
+        raise typer.Exit(USAGE)
+
+
+def _anything(answer: Mapping[str, Any]) -> bool:
+    return any(kept["files"] for kept in answer["peers"].values())
 
 
 def _print(answer: Mapping[str, Any], *, erased: bool) -> None:
@@ -64,6 +72,7 @@ def _print(answer: Mapping[str, Any], *, erased: bool) -> None:
         goes = f"{kept['files']} files, {size(kept['bytes'])}, {'erased' if erased else 'would go'}: {KEPT}"
         what = goes if kept["files"] else "nothing is kept"
         out.print(f"{answer['party']}, accord {answer['accord']}, for {peer}: {what}", markup=False, soft_wrap=True)
-    out.print(f"  costs  {COSTS.format(answer['max_signatures'])}", markup=False, soft_wrap=True)
+    if _anything(answer):
+        out.print(f"  costs  {COSTS.format(answer['max_signatures'])}", markup=False, soft_wrap=True)
     for n, line in enumerate(STAYS):
         out.print(f"  {'' if n else 'stays':<7}{line}", markup=False, soft_wrap=True)

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from party_node.commands.common import HOMES, PIPELINES, HomesOption, JsonOption, console, load_pipeline, show
+from party_node.commands.common import (
+    HOMES,
+    PIPELINES,
+    HomesOption,
+    JsonOption,
+    console,
+    load_pipeline,
+    near_accord,
+    show,
+)
 
 
 def check(
@@ -31,6 +40,8 @@ def check(
             accord.admit(spec, loaded.at)
             require_fit(loaded, accord, specs)
         note = "" if copy.exists() else f"; not checked against accord {spec.accord}: {copy} is not here"
+        if not copy.exists() and (home / "party.yaml").exists() and (near := near_accord(spec.accord, Home(home))):
+            note += f"; {near}"
         console().print(f"{path}: {len(spec.steps)} steps, {len(spec.parties)} parties, good{note}", markup=False)
 
 

@@ -20,6 +20,7 @@ from party_node.commands.common import (
     console,
     find_home,
     load_pipeline,
+    require_accord,
     show,
     size,
 )
@@ -50,6 +51,7 @@ def run(
 
     loaded = load_pipeline(pipeline)
     at = find_home(loaded.spec.initiator, home, homes)
+    require_accord(loaded.spec.accord, at, loaded.at(("accord",)))
     board = Board()
     out = console()
     key = run_key or f"accord-run/{uuid.uuid4().hex}"
@@ -95,6 +97,7 @@ def simulate(
 
     loaded = load_pipeline(pipeline)
     spec = loaded.spec
+    require_accord(spec.accord, Home(homes / spec.initiator), loaded.at(("accord",)))
     accord = Accords(Home(homes / spec.initiator)).get(spec.accord)
     at = {party: Home(homes / party) for party in spec.parties}
     accord.admit(spec, loaded.at)

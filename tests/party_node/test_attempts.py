@@ -213,9 +213,13 @@ def test_a_deadline_that_would_hold_the_worker_for_more_than_a_day_is_refused(no
     assert node.rows.get("r1", "align", 1).state == "reserved"
 
 
+def _without_bureau():
+    return SMALL.replace("sender: [bureau]", "sender: [south_bank]").replace("bureau: people}", "south_bank: ratings}")
+
+
 def test_a_step_without_a_role_for_this_party_is_refused(node):
     with node.database.write() as session:
-        session.execute(update(Run).values(text=SMALL.replace("sender: [bureau]", "sender: [south_bank]")))
+        session.execute(update(Run).values(text=_without_bureau()))
     with pytest.raises(ConsentError, match="no role"):
         node.attempts.reserve("north_bank", body())
     with pytest.raises(ConsentError, match="no such step"):

@@ -66,7 +66,9 @@ def test_the_client_loads_nothing_of_the_platform(repository):
         (("run", "vertical_mf"), 10, "name the file: conf/pipelines/vertical_mf.yaml"),
         (("simulate", "conf/horizontal_mf.yaml"), 10, "name the file: conf/pipelines/horizontal_mf.yaml"),
         (("node", "status", "--home", "nowhere"), 10, "there is no party.yaml"),
-        (("run", "nowhere.yaml"), 10, "cannot be read"),
+        (("run", "nowhere.yaml"), 10, "there is no such pipeline file"),
+        (("check", "conf/pipelines/vertcal_mf.yaml"), 10, "did you mean 'conf/pipelines/vertical_mf.yaml'?"),
+        (("check", "nothere.yaml"), 10, "remedy   name a file that is there: ls conf/pipelines"),
     ],
 )
 def test_an_error_is_for_people_and_has_its_code(repository, arguments, code, said):
@@ -161,6 +163,21 @@ def test_parties_sign_one_document_in_turn(laid_out, repository, tmp_path):
     assert "accord sign DOCUMENT.json --party " in caught.value.remedy
     assert accord("sign", str(document), "--party", "north_bank", "--homes", str(homes), cwd=repository).returncode == 0
     assert north.get("pair").terms.accord == "pair"
+    last = accord("sign", str(document), "--party", "south_bank", "--homes", str(homes), cwd=repository).stdout
+    assert last.endswith("all have signed, and all copies are the same: the accord is complete\n")
+
+
+def test_a_misspelt_accord_is_told_which_is_meant(laid_out, repository, tmp_path):
+    path = tmp_path / "small.yaml"
+    text = (repository / "tests" / "party_node" / "small.yaml").read_text(encoding="utf-8")
+    path.write_text(text.replace("accord: demo", "accord: dem"), encoding="utf-8")
+    homes = ("--homes", str(laid_out.root / "parties"))
+    assert "did you mean 'demo'?" in accord("check", str(path), *homes, cwd=repository).stdout
+    for command in (("run",), ("simulate",), ("approve", "--party", "bureau")):
+        refused = accord(*command, str(path), *homes, cwd=repository)
+        assert refused.returncode == ConsentError.code
+        assert "small.yaml:3, key accord" in refused.stderr
+        assert "did you mean 'demo'?" in refused.stderr
 
 
 def test_doctor_names_what_is_missing(monkeypatch):

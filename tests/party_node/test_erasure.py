@@ -89,6 +89,13 @@ def test_an_accord_that_is_over_does_not_keep_what_was_made_under_it(bureau, org
     assert keys.kept_for("north_bank") == []
 
 
+def test_a_misspelt_peer_is_told_which_is_meant(bureau):
+    with pytest.raises(ConsentError) as caught:
+        bureau[0].erase(OPERATOR, asked("nort_bank"))
+    assert caught.value.where == "accord demo, --peer"
+    assert caught.value.remedy == "did you mean 'north_bank'?"
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -128,6 +135,7 @@ def test_a_step_that_goes_on_is_not_robbed_of_its_key(bureau):
     with pytest.raises(StateError, match="a run of the accord goes on") as caught:
         erasure.erase(OPERATOR, asked("north_bank"))
     assert caught.value.found == "r1/align/1"
+    assert "Ctrl-C at accord run" in caught.value.remedy
     assert len(keys.kept_for("north_bank")) == 3
     attempts.stop("north_bank", {**step, "run": "r1", "error": {"code": 71, "what": "stopped"}})
     erasure.erase(OPERATOR, asked("north_bank"))
@@ -173,7 +181,7 @@ def test_the_next_night_has_a_fresh_key_and_pays_in_full(nodes):
 
     told = cli(nodes, "erase", *options)
     assert told.returncode == 2
-    assert "--yes" in told.stderr
+    assert told.stderr == "nothing has been erased; to erase this, type the same line with --yes\n"
     for word in ("for north_bank: ", "would go", "costs", "max_signatures = 1000000", "stays", "ledgers"):
         assert word in told.stdout
     assert modulus(nodes) == before
@@ -185,6 +193,10 @@ def test_the_next_night_has_a_fresh_key_and_pays_in_full(nodes):
     again = cli(nodes, "erase", *options)
     assert again.returncode == 0
     assert "nothing is kept" in again.stdout
+    assert "costs" not in again.stdout
+    other = cli(nodes, "erase", "--accord", "dem", "--party", "bureau")
+    assert other.returncode == ConsentError.code
+    assert "did you mean 'demo'?" in other.stderr
     lines = [json.loads(line) for line in nodes.home("bureau").path("logs", "node.jsonl").read_text().splitlines()]
     (act,) = [line for line in lines if line["event"] == "erased for a peer" and line["files"]]
     assert (act["accord"], act["peer"], act["operator"]) == ("demo", "north_bank", "bureau.operator")

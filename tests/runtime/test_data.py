@@ -153,8 +153,10 @@ def test_a_comma_between_columns_where_another_delimiter_is_declared(read: Any) 
 def test_a_file_that_is_not_there_or_not_to_be_read(read: Any, tmp_path: Path) -> None:
     home = Home(tmp_path)
     for run in (read_data_set, snapshot_digest):
-        with pytest.raises(DataError, match="is missing"):
+        with pytest.raises(DataError, match="is missing") as caught:
             run(home, "people")
+        assert (caught.value.expected, caught.value.found) == ("a CSV file at people.csv", "no file there")
+        assert "put the file there" in str(caught.value.remedy)
     (tmp_path / "people.csv").mkdir()
     with pytest.raises(DataError, match="cannot be read"):
         read_data_set(home, "people")

@@ -69,6 +69,8 @@ def test_nobody_at_the_address(authority):
         call(Address("127.0.0.1", port, "bureau"), authority.identity("north"))
     assert "refused" in caught.value.found
     assert "start that node" in caught.value.remedy
+    assert caught.value.where == f"127.0.0.1:{port}"
+    assert caught.value.expected == "a running node that answers there"
 
 
 def test_a_name_without_an_address(authority):
