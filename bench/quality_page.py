@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table
@@ -67,14 +68,15 @@ def page(results: Results, rows: Sequence[Row], seeds: Sequence[int]) -> str:
 
 
 def _split(results: Results, data: str) -> list[str]:
-    splits = [found.split for (of, model), seeds in results.found.items() if of == data and model != MF
-              for found in seeds.values()]  # fmt: skip
+    """Return how large the data are, and which share of the test items each model can know."""
+    splits = {model: [found.split for found in seeds.values()]
+              for (of, model), seeds in results.found.items() if of == data and model != MF}  # fmt: skip
     if not splits:
         return []
-    share = sum(split["test items that survive"] for split in splits) / len(splits)
-    first = splits[0]
-    return [f"{first['people']:,} people, {first['items']:,} items, {first['ratings']:,} ratings. Of the test items "
-            f"{share:.1%} survive the thresholds at some bank.", ""]  # fmt: skip
+    shares = [f"{statistics.mean(s['test items that survive'] for s in of):.1%} ({m})" for m, of in splits.items()]
+    first = next(iter(splits.values()))[0]
+    return [f"{first['people']:,} people, {first['items']:,} items, {first['ratings']:,} ratings. Test items that "
+            f"survive the thresholds at some bank: {', '.join(shares)}.", ""]  # fmt: skip
 
 
 def _ranking(results: Results, data: str) -> Iterator[tuple[str, ...]]:
