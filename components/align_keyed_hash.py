@@ -46,7 +46,7 @@ from components.quota import raise_parameter, spend
 from components.sorted_tags import TAG, match_tags, send_tags
 from crypto.agreement import frame
 from crypto.keyed_hash import EphemeralKey, TagKey
-from features.id_entropy import all_digits, low_entropy
+from features.id_entropy import low_entropy, mostly_digits
 from features.spec import Column
 from transport.message import Message, Protection, WireSchema
 
@@ -133,11 +133,11 @@ def _begin(ctx: Context, params: AlignKeyedHashParams) -> tuple[tuple[str, ...],
     learners = params.learners(ctx)
     ids = own_ids(ctx, params, LARGEST_BUCKET if params.counts else ANY_SIZE)
     column = _column(ctx, params)
-    numbers = column.normal_form.type == "text" and all_digits(ids.values)
+    numbers = column.normal_form.type == "text" and mostly_digits(ids.values)
     if (numbers or low_entropy(column.normal_form)) and not params.allow_low_entropy:
         raise ConsentError(
             "ids of this kind can be tried one by one by the party that holds the key", expected="ids of a large space",
-            found=f"type {column.normal_form.type}{', digits alone' if numbers else ''}",
+            found=f"type {column.normal_form.type}{', digits' if numbers else ''}",
             where=f"{ctx.party}, step {ctx.step}, column {params.id_column}",
             remedy="align_ecdh or align_rsa; or allow_low_entropy, which the accord has to allow",
         )  # fmt: skip

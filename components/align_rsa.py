@@ -37,7 +37,7 @@ from components.cardinality_pass import PASS_MESSAGES, be_counted, count_common,
 from components.contract import Component, Context, Outputs
 from components.curve_exchange import close_all
 from components.rsa_batches import BATCHES, NUMBERS, TAGS, AlignRsaParams, Answering, Asking
-from transport.message import MAX_BYTES, MAX_COUNT, Message, Protection
+from transport.message import MAX_COUNT, Message, Protection
 
 # fmt: off
 MESSAGES = (
@@ -131,10 +131,7 @@ def sender(ctx: Context, params: AlignRsaParams) -> Outputs:
 
 
 def _own_ids(ctx: Context, params: AlignRsaParams) -> Ids:
-    """Return the ids; only a cardinality pass needs buckets that fit into memory, batches have to fit into messages."""
-    most = MAX_BYTES // (params.key_bits // 8) - 1
-    ctx.require(params.pad_to <= most, "a batch is too large for a message", expected=f"pad_to up to {most}",
-                found=params.pad_to)  # fmt: skip
+    """Return the ids; only a cardinality pass needs buckets that fit into memory."""
     ids = own_ids(ctx, params, LARGEST_BUCKET if params.counts else ANY_SIZE)
     batches = -(-len(ids.values) // params.pad_to)
     ctx.require(batches <= MAX_COUNT, "more batches than a step may send", expected=f"up to {MAX_COUNT}",

@@ -44,7 +44,7 @@ class Summer:
     ) -> np.ndarray:
         """See `secure_sum.Total`; what the sum is over is not compared here."""
         send_words(self._ctx, "clear", pack(values, lanes, name), lanes, values.size, round_number)
-        words, *_ = recv_words(self._ctx, "sum")
+        words, *_ = recv_words(self._ctx, "sum", expected=(lanes, values.size, round_number))
         return unpack(words, lanes, values.size, len(self._roster))
 
 

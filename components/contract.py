@@ -47,7 +47,10 @@ class Keys(Protocol):
         """Open what `party` sealed for this node; raise `CryptoError` if it does not fit."""
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """Return the long-lived secret `name` from the key store of the node, made on first use; it never changes."""
+        """Return the long-lived secret `name` from the key store of the node, made on first use; it never changes.
+
+        It is of one accord; `party/NAME` is the same in all accords of the party.
+        """
 
     def put(self, name: str, data: bytes) -> None:
         """Keep `data`, sealed for this node, under `name`; what is there is replaced, as a whole.

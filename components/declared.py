@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StringConstraints
 
 ByParty = Field(json_schema_extra={"by_party": True})  # a mapping with an entry for each party that takes part
+Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")]  # a period of the accord, "" for the first
 TableName = Annotated[str, Field(json_schema_extra={"table_in": "tables"})]  # of the input `tables`
 
 

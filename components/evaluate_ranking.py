@@ -24,9 +24,9 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from base.canonical import digest, digest_bytes
-from components.contract import Arrays, Component, Context, Outputs
+from components.contract import Component, Context, Outputs
 from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, open_total, relay, sum_messages
+from components.split_tables import bound_to, catalogue_digest, histories
 from crypto.packing import Lanes
 from features.indexing import rating_columns
 from models import popularity, ranking
@@ -58,7 +58,8 @@ def data_holder(ctx: Context, params: EvaluateRankingParams) -> Outputs:
 
     # 2. One protected sum, bound to the model that all must share.
     lanes = Lanes(lane=64, fraction=16, summands=len(ctx.parties("data_holder")))
-    total = open_total(ctx, params)(sums, lanes, 0, _bound(ctx, params), "hits and gains")
+    bound = bound_to(ctx.inputs["model"], KINDS[params.kind].shared)
+    total = open_total(ctx, params)(sums, lanes, 0, bound, "hits and gains")
 
     # 3. Everyone finishes alike.
     metrics: dict[str, float] = {}
@@ -81,7 +82,7 @@ def aggregator(ctx: Context, params: EvaluateRankingParams) -> Outputs:
 def _histories(ctx: Context) -> Histories:
     """Return the training histories; `DataError` without both models, or for a model of another catalogue."""
     tables = ctx.inputs["ratings"]
-    catalogue = digest(tables["items"]["item_id"].to_pylist())
+    catalogue = catalogue_digest(tables)
     for name in ("model", "alone"):
         ctx.require(
             name in ctx.inputs, f"no input {name}", expected="a model of this kind", found="nothing",
@@ -92,8 +93,7 @@ def _histories(ctx: Context) -> Histories:
             of == catalogue, f"the catalogue of the split is not the one of {name}", expected=of[:16],
             found=catalogue[:16], remedy="train on this split",
         )  # fmt: skip
-    user, item, _ = rating_columns(tables["train"])
-    return Histories(user, item, tables["users"].num_rows, tables["items"].num_rows)
+    return histories(tables)
 
 
 def _held_out(ctx: Context, params: EvaluateRankingParams) -> np.ndarray:
@@ -138,13 +138,6 @@ def _figures(scores: np.ndarray, positive: np.ndarray, against: Sequence[np.ndar
     """Return Σ of `FIGURES` over people."""
     found = [ranking.ranks(scores, positive, rivals) for rivals in against]
     return [float(figure(r, at).sum()) for r in found for figure in (ranking.hit_ratio, ranking.ndcg)]
-
-
-def _bound(ctx: Context, params: EvaluateRankingParams) -> bytes:
-    model: Arrays = ctx.inputs["model"]
-    return bytes.fromhex(
-        digest([digest_bytes(np.ascontiguousarray(model[name]).tobytes()) for name in KINDS[params.kind].shared])
-    )
 
 
 COMPONENT = Component(

@@ -21,18 +21,18 @@ import numpy as np
 import pyarrow as pa
 from annotated_types import Ge
 
-from base.canonical import digest, digest_bytes
 from components.contract import Arrays, Component, Context, Outputs
 from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, open_total, relay, sum_messages
+from components.split_tables import bound_to
 from crypto.packing import Lanes
 from features.indexing import rating_columns
 from models import mf
 from models.metrics import root_mean, squared_error
+from models.scoring import KINDS, whole
 
 MESSAGES = sum_messages("number of ratings and sums of squared errors over all parties, for each part and arm")
 PARTS = ("validation", "test")
 ARMS = ("federated", "mean", "biases")
-SHARED = ("mu", "Q", "b_item", "catalogue")  # what must be the same at every party
 
 
 class EvaluateRatingsParams(SumParams):
@@ -55,7 +55,7 @@ def data_holder(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
 
     # 2. One protected sum, bound to the model that all must share.
     lanes = Lanes(lane=64, fraction=16, summands=len(ctx.parties("data_holder")))
-    total = open_total(ctx, params)(sums, lanes, 0, _bound(model), "squared errors")
+    total = open_total(ctx, params)(sums, lanes, 0, bound_to(model, KINDS["mf"].shared), "squared errors")
 
     # 3. Everyone finishes alike.
     metrics: dict[str, float] = {}
@@ -74,13 +74,6 @@ def aggregator(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
     return {}
 
 
-def predict(model: Arrays, user: np.ndarray, item: np.ndarray) -> np.ndarray:
-    """Return r̂ (n,) of this party's part of a `horizontal_mf` model, not clipped."""
-    Q, b_item = model["Q"] + model["Q_own"], model["b_item"] + model["b_own"]  # one of the two is 0 in every row
-    factors = mf.Factors(float(model["mu"]), Q, b_item, model["P"], model["b_user"])
-    return mf.predict(factors, user, item)
-
-
 def _sums(ratings: dict[str, pa.Table], model: Arrays, part: str) -> Iterator[float]:
     """Yield n, then Σe² of each arm."""
     train, held_out = _columns(ratings["train"]), _columns(ratings[part])
@@ -88,7 +81,7 @@ def _sums(ratings: dict[str, pa.Table], model: Arrays, part: str) -> Iterator[fl
     mu, r = float(model["mu"]), held_out.rating
     biases = mf.fit_biases(train, mu, shape)
     predicted = (
-        predict(model, held_out.user, held_out.item),
+        mf.predict(whole(model), held_out.user, held_out.item),
         np.full(len(r), mu),
         mf.predict(biases, held_out.user, held_out.item),
     )
@@ -100,10 +93,6 @@ def _sums(ratings: dict[str, pa.Table], model: Arrays, part: str) -> Iterator[fl
 def _columns(table: pa.Table) -> mf.Ratings:
     user, item, rating = rating_columns(table)
     return mf.Ratings(user, item, rating.astype(np.float64))
-
-
-def _bound(model: Arrays) -> bytes:
-    return bytes.fromhex(digest([digest_bytes(np.ascontiguousarray(model[name]).tobytes()) for name in SHARED]))
 
 
 COMPONENT = Component(

@@ -18,8 +18,9 @@ from annotated_types import Gt
 
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
-from components.released_statistics import NOT_PROTECTED, ReleaseParams, as_array, as_arrays, own_copy, release
+from components.released_statistics import NOT_PROTECTED, PairParams, as_arrays, own_copy, release
 from components.secure_sum import ADVERSARY, MIN_PARTIES, open_total, relay, sum_messages
+from components.split_tables import as_array
 from crypto.packing import Lanes
 from models import ease
 from models.symmetric import enough_ridge, from_upper, upper
@@ -28,7 +29,7 @@ from models.thresholds import enough_pairs
 MESSAGES = sum_messages("G over all parties: how many people have both of two items, where a party has enough of them")
 
 
-class HorizontalEaseParams(ReleaseParams):
+class HorizontalEaseParams(PairParams):
     """The one parameter of the model, and how wide a count may be."""
 
     reg: Annotated[float, Gt(0)] = 500.0  # λ, in people; doubled until thresholded sums have a solution
@@ -38,13 +39,13 @@ class HorizontalEaseParams(ReleaseParams):
 def data_holder(ctx: Context, params: HorizontalEaseParams) -> Outputs:
     """Return the model, and the control: the model of the own people alone."""
     # 1. Own counts, and those with enough people behind them.
-    own = release(ctx, params, "horizontal_ease")
+    add, own = open_total(ctx, params), release(ctx, params, "horizontal_ease")
     G = ease.statistics(own.histories)
     (R,) = enough_pairs(ease.statistics(own.kept), params.min_pairs)
 
     # 2. One secure sum of them, with the number of people.
     lanes, users = Lanes(params.lane, 0, len(ctx.parties("data_holder"))), own.histories.users
-    Σ = open_total(ctx, params)(np.append(upper(R), users), lanes, 0, own.bound(), "G").astype(np.float64)
+    Σ = add(np.append(upper(R), users), lanes, 0, own.bound(), "G").astype(np.float64)
     share = users / Σ[-1]
 
     # 3. Everyone solves the same system, or its own copy of it; and the control.

@@ -4,15 +4,18 @@ Rendle et al. (2021, eq. 2-7, `models.ials`). A sweep: every bank solves its own
 then Q solves the normal equations of the items, which are sums over people. So after every secure sum, one a sweep, all
 banks hold the Q that training in one place on the same thresholded histories would give, to fixed point.
 
-Adversary: as in `secure_sum`; the item rule of `released_statistics` holds in every sweep. P_j starts from nothing and
-follows from Q, so no start of it can be guessed.
+Adversary: as in `secure_sum`; the item rule of `released_statistics` holds in every sweep. SECOND MOMENTS SAY MORE THAN
+COUNTS OF PAIRS: p_u is a function of Q, which everybody knows, and of u's items. Σ p_u p_uᵀ of an item with less people
+than d spans a space in which p of a guessed history lies or not; with d near I it shows which triples of items people
+have, however few; and whoever knows the rest of a person's history tests one item more by pᵀ(Σppᵀ)⁺p. So an item needs
+RANK·d own people and the catalogue RANK·d items: then the sum tells no more about one item than the model does, which
+is still much. An accord has to say `second_moments: true`. On ML-100K no such setting beats a bank alone.
 
     Q  items (I, d), the same everywhere    P_j  people of party j (U_j, d)    Σ φ(p_u)  normal equations (I + 1, f)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import numpy as np
@@ -20,8 +23,10 @@ from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
-from components.released_statistics import NOT_PROTECTED, Own, ReleaseParams, as_array, release
+from components.released_statistics import NOT_PROTECTED, Own, ReleaseParams, release
+from components.resume import first_round, keep_round
 from components.secure_sum import ADVERSARY, MIN_PARTIES, open_total, relay, sum_messages
+from components.split_tables import as_array
 from crypto.packing import Lanes
 from models import ials
 from models.histories import Histories
@@ -30,10 +35,15 @@ from models.ials import Loss
 MESSAGES = sum_messages("per sweep: normal equations of every item over all parties, Σ p pᵀ, Σ p and how many people")
 
 
+RANK = 4  # people of an item, and items, for each dimension, at least: tests/attacks/test_item_sums.py
+
+
 class HorizontalIalsParams(ReleaseParams):
     """Size and loss; found on validation items of MovieLens."""
 
-    embedding_size: Annotated[int, Ge(1), Le(256)] = 32  # d
+    second_moments: bool = False  # the accord's: Σ p pᵀ of items may be summed
+    min_raters: Annotated[int, Ge(2)] = 32  # own people behind an item, 4·d or more, or the bank leaves it out
+    embedding_size: Annotated[int, Ge(1), Le(256)] = 8  # d
     sweeps: Annotated[int, Ge(1), Le(100)] = 8
     unobserved: Annotated[float, Gt(0)] = 0.3  # α₀, weight of a pair that was not observed
     reg: Annotated[float, Gt(0)] = 0.01  # λ
@@ -46,12 +56,13 @@ class HorizontalIalsParams(ReleaseParams):
 def data_holder(ctx: Context, params: HorizontalIalsParams) -> Outputs:
     """Return this party's part of the model, and the control: the part of the own people alone."""
     # 1. Own histories, without items that few people are behind.
-    start = digest_bytes(ctx.shared_rng("Q").bytes(32))
+    _require_room(ctx, params)
+    total, start = open_total(ctx, params), digest_bytes(ctx.shared_rng("Q").bytes(32))
     own, loss = release(ctx, params, "horizontal_ials", start), Loss(params.unobserved, params.reg, params.frequency)
     lanes = Lanes(params.lane, params.fraction, len(ctx.parties("data_holder")))
-    total, kept = open_total(ctx, params), ctx.checkpoint.resume()
-    first, Q = (0, _start(ctx, params, own)) if kept is None else (kept[0] + 1, kept[1]["Q"])
-    for t in range(first, params.sweeps):
+    kept = ctx.checkpoint.resume()
+    Q = _start(ctx, params, own) if kept is None else kept[1]["Q"]
+    for t in range(first_round(ctx), params.sweeps):
         # 2. Own people for the common Q, and what they add to the normal equations of the items.
         sums = ials.item_sums(own.kept, ials.user_step(own.kept, Q, loss))
 
@@ -65,12 +76,21 @@ def data_holder(ctx: Context, params: HorizontalIalsParams) -> Outputs:
     return {"model": _part(own.histories, Q, loss) | catalogue, "alone": _part(own.histories, alone, loss) | catalogue}
 
 
+def _require_room(ctx: Context, params: HorizontalIalsParams) -> None:
+    d, items = params.embedding_size, ctx.inputs["ratings"]["items"].num_rows
+    ctx.require(
+        params.second_moments and params.min_raters >= RANK * d and items >= RANK * d,
+        "second moments of so few people, or over so few items, show histories",
+        expected=f"second_moments: true, min_raters and items {RANK * d} or more",
+        found=f"second_moments: {str(params.second_moments).lower()}, min_raters {params.min_raters}, {items} items",
+        remedy="a smaller embedding_size, or horizontal_ease or horizontal_slist, whose sums hold back pairs",
+    )  # fmt: skip
+
+
 def aggregator(ctx: Context, params: HorizontalIalsParams) -> Outputs:
     """Add the protected normal equations of every sweep."""
-    kept = ctx.checkpoint.resume()
     # 3.
-    after: Callable[[int], None] = lambda t: ctx.checkpoint.save(t, {"round": np.array([t])})  # noqa: E731
-    relay(ctx, params, params.sweeps - (0 if kept is None else kept[0] + 1), after)
+    relay(ctx, params, params.sweeps - first_round(ctx), keep_round(ctx))
     return {}
 
 
@@ -101,5 +121,8 @@ COMPONENT = Component(
         "alone": "the same of the own people alone, nothing exchanged",
     },
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
-    adversary=ADVERSARY + NOT_PROTECTED,
+    adversary=ADVERSARY
+    + NOT_PROTECTED
+    + "\nSecond moments of people per item: whoever knows nearly all items of a person tests the "
+    "rest better than by chance; pairs are not thresholded.",
 )

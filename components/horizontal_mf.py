@@ -19,7 +19,6 @@ party alone, with at least `min_raters_per_item` people behind it. Not different
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -29,7 +28,9 @@ from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest, digest_bytes
 from components.contract import Arrays, Component, Context, Outputs
+from components.resume import first_round, keep_round
 from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, Total, open_total, relay, sum_messages
+from components.split_tables import as_array, catalogue_digest
 from crypto.packing import Lanes
 from features.indexing import rating_columns
 from models import mf
@@ -69,7 +70,7 @@ def data_holder(ctx: Context, params: HorizontalMfParams) -> Outputs:
 
 def aggregator(ctx: Context, params: HorizontalMfParams) -> Outputs:
     """Add the protected contributions of every round."""
-    first = resumed(ctx)
+    first = first_round(ctx)
     # 4.
     relay(ctx, params, params.rounds - first, keep_round(ctx))
     return {}
@@ -78,7 +79,7 @@ def aggregator(ctx: Context, params: HorizontalMfParams) -> Outputs:
 def train(ctx: Context, params: HorizontalMfParams, own: Own, total: Total) -> Outputs:
     """Train with `total` as the secure sum, and return this party's part of the model."""
     state = _start(ctx, params, own)
-    for t in range(resumed(ctx), params.rounds):
+    for t in range(first_round(ctx), params.rounds):
         # 2. The shared rows that this round is about; after the first round those that somebody trains.
         rows = np.flatnonzero(state.W > 0)
         state.model.Q[rows], state.model.b_item[rows] = state.V[rows, 1:], state.V[rows, 0]
@@ -121,17 +122,6 @@ def item_side(model: mf.Factors) -> np.ndarray:
     return np.column_stack([model.b_item, model.Q])
 
 
-def resumed(ctx: Context) -> int:
-    """Return the round to go on with: the one after the checkpoint that all parties hold, or 0."""
-    kept = ctx.checkpoint.resume()
-    return 0 if kept is None else kept[0] + 1
-
-
-def keep_round(ctx: Context) -> Callable[[int], None]:
-    """Return what the aggregator does after a round: keep its number, for all parties resume where all are."""
-    return lambda t: ctx.checkpoint.save(t, {"round": np.array([t])})
-
-
 @dataclass(frozen=True)
 class Own:
     """What a party brings."""
@@ -162,7 +152,7 @@ class _State:
 def load(ctx: Context, params: HorizontalMfParams) -> Own:
     """Return what this party brings; `DataError` when its catalogue is not the one of the statistics."""
     tables, statistics = ctx.inputs["ratings"], ctx.inputs["statistics"]
-    catalogue = digest(tables["items"]["item_id"].to_pylist())
+    catalogue = catalogue_digest(tables)
     ctx.require(
         catalogue == statistics["catalogue"], "the catalogue of the split is not the one of the statistics",
         expected=statistics["catalogue"][:16], found=catalogue[:16], remedy="run the steps before training again",
@@ -222,7 +212,7 @@ def _model(state: _State, own: Own, params: HorizontalMfParams) -> Arrays:
     return {
         "mu": np.array(own.mu), "Q": state.V[:, 1:].copy(), "b_item": state.V[:, 0].copy(),
         "Q_own": V_own[:, 1:].copy(), "b_own": b_own, "P": state.model.P, "b_user": state.model.b_user,
-        "catalogue": np.frombuffer(bytes.fromhex(own.catalogue), np.uint8),
+        "catalogue": as_array(own.catalogue),
     }  # fmt: skip
 
 

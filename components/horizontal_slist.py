@@ -21,8 +21,9 @@ from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
-from components.released_statistics import NOT_PROTECTED, ReleaseParams, as_array, as_arrays, own_copy, release
+from components.released_statistics import NOT_PROTECTED, PairParams, as_arrays, own_copy, release
 from components.secure_sum import ADVERSARY, MIN_PARTIES, open_total, relay, sum_messages
+from components.split_tables import as_array
 from crypto.packing import Lanes
 from models import slist
 from models.slist import Decays
@@ -32,7 +33,7 @@ from models.thresholds import enough_pairs
 MESSAGES = sum_messages("G, SS and ST over all parties: how often, and in which order, people have two items")
 
 
-class HorizontalSlistParams(ReleaseParams):
+class HorizontalSlistParams(PairParams):
     """Weights of the model; found on validation items of MovieLens."""
 
     reg: Annotated[float, Gt(0)] = 800.0  # λ, in people; doubled until thresholded sums have a solution
@@ -46,16 +47,18 @@ class HorizontalSlistParams(ReleaseParams):
 
 def data_holder(ctx: Context, params: HorizontalSlistParams) -> Outputs:
     """Return the model, and the control: the model of the own people alone."""
-    # 1. Own statistics, and those with enough people behind them: pairs alike in all three.
-    own, decays = release(ctx, params, "horizontal_slist"), Decays(params.past, params.future)
+    # 1. Own statistics, and those with enough people behind them: pairs alike in all three, in ST also of one order.
+    add, decays = open_total(ctx, params), Decays(params.past, params.future)
+    own = release(ctx, params, "horizontal_slist")
     all_own = slist.statistics(own.histories, decays)
     G, SS, ST = slist.statistics(own.kept, decays)
+    ST *= slist.orders(own.kept, decays) >= params.min_pairs  # else an order may be one person's
     G, SS, ST = R = enough_pairs(G, params.min_pairs, SS, ST)
 
     # 2. One secure sum of them, with the number of people.
     lanes, users = Lanes(params.lane, params.fraction, len(ctx.parties("data_holder"))), own.histories.users
     vector = np.concatenate([upper(G), upper(SS), ST.ravel(), [users]])
-    Σ = open_total(ctx, params)(vector, lanes, 0, own.bound(), "G, SS, ST")
+    Σ = add(vector, lanes, 0, own.bound(), "G, SS, ST")
     n, half, share = len(G), len(G) * (len(G) + 1) // 2, users / Σ[-1]
 
     # 3. Everyone solves the same system, or its own copy of it; and the control.

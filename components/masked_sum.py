@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from base.errors import CryptoError, StateError
+from base.errors import StateError
 from components.contract import Context
 from components.words import WORDS, recv_words, send_words
 from crypto.masks import unpack
@@ -84,9 +84,7 @@ class Summer:
         ctx.send("seed", _rows(SEED, [(self._party.reveal(consents).seed,)]))
 
         # 4. The total, with its own check that every mask cancelled.
-        words, found, length, number = recv_words(ctx, "sum")
-        if (found, length, number) != (lanes, size, round_number):
-            raise CryptoError("a total is not of this round", expected=f"round {round_number}", found=f"round {number}")
+        words, *_ = recv_words(ctx, "sum", expected=(lanes, size, round_number))
         return unpack(words, lanes, size, len(self._roster))
 
 
@@ -112,12 +110,12 @@ def relay(ctx: Context, rounds: int, after: Callable[[int], None] = lambda round
 
 def _collect(ctx: Context, terms: Terms, done: set[int]) -> tuple[Total, int, Lanes, int]:
     """Return the masked total of a new round, its number and layout; `StateError` when parties differ."""
-    total: Total | None = None
+    total, first = None, None
     for party in terms.roster:
-        words, lanes, size, number = recv_words(ctx, "masked", from_=party)
+        words, lanes, size, number = recv_words(ctx, "masked", from_=party, expected=first)
         if total is None:
             total, first = Total(terms, lanes, size), (lanes, size, number)
-        if (lanes, size, number) != first or number in done:
+        if number in done:
             raise StateError("the parts are not of one new round", found=f"round {number}", party=party)
         total.add(party, words)
     assert total is not None

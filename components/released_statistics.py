@@ -4,7 +4,8 @@ Sums of co-occurrences speak about people: a Gram matrix with rare items is peel
 difference of two nights' sums is what the people between them did. So each bank, BEFORE the sum, leaves out items with
 fewer than `min_raters` own people and pairs with fewer than `min_pairs`; and a bank's key store remembers over what the
 statistics of an epoch went out. Within an epoch the same statistics may go out again (a run that is repeated), over the
-same roster, thresholds and seed; anything else is refused until the parties sign the next epoch.
+same roster, thresholds and seed; anything else is refused until the parties sign the next epoch. One accord of a party
+lets out statistics over a catalogue: with two, each would have epochs of its own.
 
 The words for a report: thresholded; not differentially private; all banks but one together learn the last one's
 thresholded statistics.
@@ -17,13 +18,13 @@ from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge
-from pydantic import StringConstraints
 
 from base.canonical import digest, digest_bytes
 from base.errors import ConsentError
 from components.contract import Context
+from components.declared import Label
 from components.secure_sum import SumParams
-from features.indexing import rating_columns
+from components.split_tables import catalogue_digest, histories
 from models.histories import Histories
 from models.symmetric import Floats
 from models.thresholds import completed, enough_raters
@@ -32,8 +33,6 @@ NOT_PROTECTED = (
     "Not protected: what the totals say, thresholded and not differentially private; totals leave once in an epoch of "
     "the accord."
 )
-
-
 Statistics = tuple[Floats, ...]  # matrices (I, I)
 
 
@@ -41,9 +40,14 @@ class ReleaseParams(SumParams):
     """What leaves in sums."""
 
     min_raters: Annotated[int, Ge(1)] = 10  # own people behind an item, or the bank leaves it out
+    epoch: Label = ""  # the accord's: statistics leave once in it
+
+
+class PairParams(ReleaseParams):
+    """What leaves in sums over pairs of items."""
+
     min_pairs: Annotated[int, Ge(1)] = 3  # own people behind a pair of items, or the bank leaves it out
     complete: bool = True  # add what the bank left out to its own copy of the sum: better for its people, and its own
-    epoch: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")] = ""  # the accord's: one release in each
 
 
 @dataclass(frozen=True)
@@ -62,22 +66,24 @@ class Own:
 def release(ctx: Context, params: ReleaseParams, component: str, *more: str) -> Own:
     """Return the own histories; `ConsentError` when this epoch's statistics went out over something else.
 
-    `more`: what the component's statistics depend on besides the histories and the parameters.
+    `more`: what the component's statistics depend on besides the histories and the parameters. Call it when the sum is
+    open (`open_total`), so that an attempt that meets nobody uses up no epoch.
     """
     tables = ctx.inputs["ratings"]
-    user, item, _ = rating_columns(tables["train"])
-    histories = Histories(user, item, tables["users"].num_rows, tables["items"].num_rows)
-    own = Own(histories, enough_raters(histories, params.min_raters), digest(tables["items"]["item_id"].to_pylist()))
-    data = [digest_bytes(np.ascontiguousarray(column).tobytes()) for column in (user, item)]
-    same = [own.catalogue, *data, *ctx.parties("data_holder"), params.min_raters, params.min_pairs]
-    _once(ctx, params.epoch, "data", same)
+    h = histories(tables)
+    own = Own(h, enough_raters(h, params.min_raters), catalogue_digest(tables))
+    _one_accord(ctx, own.catalogue)
+    data = [digest_bytes(np.ascontiguousarray(column).tobytes()) for column in (h.user, h.item)]
+    _once(ctx, params.epoch, "data", [own.catalogue, *data, *ctx.parties("data_holder"), params.min_raters])
+    if isinstance(params, PairParams):
+        _once(
+            ctx, params.epoch, "pairs", [params.min_pairs]
+        )  # of all that sum pairs: two thresholds show those between
     _once(ctx, params.epoch, component, [*params.model_dump(mode="json").items(), *more])
     return own
 
 
-def own_copy(
-    params: ReleaseParams, total: Statistics, own: Statistics, released: Statistics, share: float
-) -> Statistics:
+def own_copy(params: PairParams, total: Statistics, own: Statistics, released: Statistics, share: float) -> Statistics:
     """Return what a bank solves: the total, or with `complete` the total and what the bank had left out of it."""
     return completed(total, own, released, share) if params.complete else total
 
@@ -87,9 +93,15 @@ def as_arrays(h: Histories) -> dict[str, np.ndarray]:
     return {"history": h.item, "start": h.start}
 
 
-def as_array(text: str) -> np.ndarray:
-    """Return a digest as a model keeps it, uint8 (32,)."""
-    return np.frombuffer(bytes.fromhex(text), np.uint8)
+def _one_accord(ctx: Context, catalogue: str) -> None:
+    """Refuse a second accord over one catalogue: its epochs would let out what this one's hold back."""
+    token = ctx.keys.keep("release.accord", lambda: ctx.secret_bytes(16))
+    if ctx.keys.keep(f"party/release.{catalogue}", lambda: token) != token:
+        raise ConsentError(
+            "another accord of this party lets out statistics over this catalogue", expected="one accord for them",
+            found="a second one", where=f"{ctx.party}, step {ctx.step}",
+            remedy="release under that accord; when it has ended, the operator removes its record (runbook, epochs)",
+        )  # fmt: skip
 
 
 def _once(ctx: Context, epoch: str, what: str, record: list[object]) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from gmpy2 import mpz
 from pydantic import StringConstraints
 
@@ -40,6 +40,9 @@ BATCHES = WireSchema("batches", {"batches": pa.int32()})
 class AlignRsaParams(AlignParams):
     """Whose column is aligned, and how. `pad_to` is the size of a batch; `buckets` are those of a cardinality pass."""
 
+    pad_to: Annotated[int, Ge(1), Le(100_000)] = (
+        1024  # sizes are multiples of it; a batch, within a message for any key
+    )
     key_bits: Literal[2048, 3072, 4096] = 3072  # bits of the RSA modulus
     key_period: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")] = ""  # another label: another key
     max_signatures: Annotated[int, Ge(1)] = 100_000  # for one receiver in a key_period, padding included
@@ -198,7 +201,7 @@ def _tags(ctx: Context, digests: np.ndarray) -> np.ndarray:
     data = digests.tobytes()
     found = bytearray()
     for start in range(0, len(data), DIGEST):
-        found += tag(data[start : start + DIGEST], ctx.run)
+        found += tag(data[start : start + DIGEST], f"{ctx.run}/{ctx.step}")
     return np.frombuffer(bytes(found), np.uint8).reshape(-1, DIGEST)
 
 

@@ -47,7 +47,7 @@ class Total(Protocol):
 
         `bound`: digest (32 bytes) of what the round depends on (the model received, the selection of rows), the same
         at every party. Raises `StateError` for a second sum of a round, `SpecMismatch` when parties disagree on what
-        the sum is over, `CryptoError` for values outside the lanes (see `Lanes.clip`).
+        the sum is over (`plain` compares nothing), `CryptoError` for values outside the lanes (see `Lanes.clip`).
         """
 
 

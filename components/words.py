@@ -27,10 +27,17 @@ def send_words(ctx: Context, name: str, words: np.ndarray, lanes: Lanes, size: i
         ctx.send(name, pa.table([pa.array(words[start : start + PIECE])], schema=schema))
 
 
-def recv_words(ctx: Context, name: str, from_: str | None = None) -> tuple[np.ndarray, Lanes, int, int]:
-    """Return (words, lanes, size, round) of one vector; `MessageRefused` for pieces that do not fit together."""
+def recv_words(
+    ctx: Context, name: str, from_: str | None = None, expected: tuple[Lanes, int, int] | None = None
+) -> tuple[np.ndarray, Lanes, int, int]:
+    """Return (words, lanes, size, round) of one vector; `MessageRefused` for pieces that do not fit together.
+
+    `expected`: layout, size and round, for whoever knows them; another one is refused at the first piece.
+    """
     table = ctx.recv(name, from_)
     lane, fraction, summands, size, round_number = layout = _layout(table, ctx, name)
+    if expected not in (None, (Lanes(lane, fraction, summands), size, round_number)):
+        raise MessageRefused("a vector is not of this round", where=f"step {ctx.step}, message {name}")
     lanes, pieces = Lanes(lane, fraction, summands), [table["w"].to_numpy()]
     missing = words_of(lanes, size) - len(table)
     while missing > 0 and len(table):

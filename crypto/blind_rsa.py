@@ -57,5 +57,5 @@ def digest(key: RsaPublicKey, signature: mpz) -> bytes:
 
 
 def tag(digest: bytes, run: str) -> bytes:
-    """Return the 32 bytes by which two holders of a signature recognise each other in `run`."""
+    """Return the 32 bytes by which two holders of a signature recognise each other in `run`, a step of a run."""
     return hashlib.sha256(frame(b"accord rsa tag 2", run.encode(), digest)).digest()

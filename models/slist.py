@@ -54,6 +54,15 @@ def statistics(h: Histories, params: Decays) -> tuple[Floats, Floats, Floats]:
     return ease.statistics(h), SS, ST
 
 
+def orders(h: Histories, params: Decays) -> Floats:
+    """Return how many people had i before j, near enough to be in ST, (I, I): who is behind ST_ij."""
+    N = np.zeros((h.items, h.items))
+    for d in range(1, min(_far(params), int(h.age.max(initial=0)) + 1)):
+        p = np.flatnonzero(h.age >= d)
+        np.add.at(N, (h.item[p], h.item[p + d]), 1)
+    return N
+
+
 def solve(G: Floats, SS: Floats, ST: Floats, reg: float, α: float) -> Floats:
     """Return B (I, I); `reg` is λ > 0, in people, 0 ≤ α ≤ 1. `DataError` where P's inverse is not positive definite."""
     P = ridge_inverse(α * G + (1 - α) * SS, reg)
@@ -67,3 +76,7 @@ def scores(B: Floats, h: Histories, users: Counts, input_decay: float) -> Floats
     """Return Σ_p exp(−age_p/δ)·B_p for the given users, (len(users), I); `input_decay` is δ > 0, in items."""
     own = h.take(users)
     return np.asarray(own.matrix(np.exp(-own.age / input_decay)) @ B)
+
+
+def _far(params: Decays) -> int:
+    return int(REACH * max(params.past, params.future)) + 1

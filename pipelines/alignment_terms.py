@@ -10,18 +10,18 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from base.errors import ConsentError
 from base.near import did_you_mean
 from base.yaml_lines import KeyPath
+from components.declared import Label
 from pipelines.spec import Name, PipelineSpec, Strict
 
 REMEDY = "change the pipeline, or agree on a new version of the accord"
 Locate = Callable[[KeyPath], str]  # a key of the pipeline's file -> where it stands
 _WITH = {"allow_low_entropy": " with low_entropy_keyed_hash: true"}  # a parameter whose term has another name
 Limits = list[tuple[str, Callable[[Any], bool], str]]  # (parameter, is its value allowed, what is expected)
-Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")]
 
 
 class AlignmentTerms(Strict):

@@ -153,6 +153,11 @@ def _check_inputs(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> No
                 expected=", ".join(outputs),
                 found=output,
             )
+        if output != name:
+            pipeline.fail(
+                ("steps", step, "inputs", name), f"input {name} takes what a step gives as {name}", expected=name,
+                found=output, remedy="sums are over what their component is for, not over any column of any step",
+            )  # fmt: skip
 
 
 def _check_params(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> None:

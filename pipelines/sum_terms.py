@@ -11,17 +11,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipelines.alignment_terms import Label, Limits, Locate, keep_within, need
-from pipelines.spec import PipelineSpec, Strict
+from base.errors import ConsentError
+from components.declared import Label
+from pipelines.alignment_terms import REMEDY, Limits, Locate, keep_within, need
+from pipelines.spec import Name, PipelineSpec, Strict
 
 
 class SumTerms(Strict):
     """What the parties agree on about sums."""
 
     protections: list[Literal["secagg", "paillier", "plain"]] = []  # plain: readable by the aggregator, for measuring
+    sum_rosters: list[list[Name]] = []  # over whom sums may be: two that differ by a party show what that party sent
     epoch: Label = ""  # statistics of histories leave once in it; a new label lets them out again
     min_raters: Annotated[int, Field(ge=1)] = 10  # own people behind an item of such statistics
     min_pairs: Annotated[int, Field(ge=1)] = 3  # own people behind a pair of items
+    min_count: Annotated[int, Field(ge=1)] = 20  # own rows or people behind a statistic or an evaluation
+    second_moments: bool = False  # iALS: Σ p pᵀ of an item's people, which say more than counts of pairs
 
 
 def admit_sum(terms: SumTerms, spec: PipelineSpec, step: str, at: Locate) -> None:
@@ -29,12 +34,29 @@ def admit_sum(terms: SumTerms, spec: PipelineSpec, step: str, at: Locate) -> Non
     params = spec.step_params(step)
     if how := params.get("protection"):
         need("protection of sums", {how}, set(terms.protections), at(("steps", step, "params", "protection")))
+        _need_one_sum(terms, spec, step, at)
     keep_within(params, _limits(terms), step, at)
+
+
+def _need_one_sum(terms: SumTerms, spec: PipelineSpec, step: str, at: Locate) -> None:
+    """Two totals that differ by a party, or by a parameter that moves one row, show that party or that row."""
+    roster, component = spec.step_roles(step)["data_holder"], spec.steps[step].component
+    if list(roster) not in [sorted(named) for named in terms.sum_rosters]:
+        allowed = "; ".join(", ".join(named) for named in terms.sum_rosters) or "none"
+        raise ConsentError("the accord names no sum over these parties", expected=allowed, found=", ".join(roster),
+                           where=at(("roles",)), remedy=REMEDY)  # fmt: skip
+    if before := [name for name, other in spec.steps.items() if other.component == component and name != step]:
+        raise ConsentError("two steps of one pipeline sum the same", expected=f"one step {component}",
+                           found=f"{before[0]} and {step}", where=at(("steps", step, "component")),
+                           remedy="a pipeline of its own, which people approve beside the first")  # fmt: skip
 
 
 def _limits(terms: SumTerms) -> Limits:
     return [
         ("min_raters", lambda n: n >= terms.min_raters, f"at least {terms.min_raters}"),
         ("min_pairs", lambda n: n >= terms.min_pairs, f"at least {terms.min_pairs}"),
+        ("min_raters_per_item", lambda n: n >= terms.min_raters, f"at least {terms.min_raters}"),
+        ("min_count", lambda n: n >= terms.min_count, f"at least {terms.min_count}"),
+        ("second_moments", lambda on: terms.second_moments or not on, "false"),
         ("epoch", lambda label: label == terms.epoch, json.dumps(terms.epoch)),
     ]

@@ -21,12 +21,15 @@ _LONGEST = 220
 class PartyKeys:
     """Signs, seals and keeps long-lived secrets; trusts exactly the peers' keys that the signed accord carries."""
 
-    def __init__(self, party: str, own: NodeKeys, peers: Mapping[str, NodePublicKeys], folder: Path) -> None:
-        """Keep long-lived secrets below `folder` (0700)."""
+    def __init__(
+        self, party: str, own: NodeKeys, peers: Mapping[str, NodePublicKeys], folder: Path, every: Path | None = None
+    ) -> None:
+        """Keep long-lived secrets below `folder` (0700), and those of `party/NAME` below `every`, for all accords."""
         self.party = party
         self._own = own
         self._peers = dict(peers)
         self._folder = folder
+        self._every = every or folder / ".party"
 
     def sign(self, data: bytes) -> bytes:
         """Sign with the party's Ed25519 key."""
@@ -50,7 +53,8 @@ class PartyKeys:
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bytes:
         """Return the long-lived secret `name`, made on first use; of two that make it at once, both get the first."""
-        path = self._folder / _checked(name)
+        over_accords = name.startswith("party/")
+        path = (self._every if over_accords else self._folder) / _checked(name.removeprefix("party/"))
         if not path.exists():
             write_once(path, make())
         return path.read_bytes()

@@ -18,7 +18,8 @@ from runtime.party import Home
 
 def party_keys(home: Home, peers: Mapping[str, NodePublicKeys], accord: str = "") -> PartyKeys:
     """Return the party's keys with these peers; what steps keep, they keep for one accord: keys, counts, caches."""
-    return PartyKeys(home.party, NodeKeys.load(home.path("keys")), peers, home.path("secrets", accord))
+    own, folder = NodeKeys.load(home.path("keys")), home.path("secrets", accord)
+    return PartyKeys(home.party, own, peers, folder, home.path("secrets", ".party"))
 
 
 def services(

@@ -77,12 +77,17 @@ def ranked(kind, params, shared):
     }
 
 
+IALS = "embedding_size: 4, min_raters: 16, sweeps: 2, second_moments: true"
 # The shipped pipelines, and steps that no shipped pipeline uses: (file, replacements, last step).
 RUNS = {
     "horizontal_mf": ("horizontal_mf", SHORTER, None),
     "horizontal_ease": ("horizontal_mf", ranked("ease", "reg: 200", "sum"), None),
     "horizontal_slist": ("horizontal_slist", {}, None),
-    "horizontal_ials": ("horizontal_mf", ranked("ials", "embedding_size: 4, sweeps: 2", "Q"), None),
+    "horizontal_ials": (
+        "horizontal_mf",
+        ranked("ials", IALS, "Q"),
+        None,
+    ),
     "vertical_mf": ("vertical_mf", SHORTER, None),
     "align_ecdh": ("vertical_mf", {"align_rsa": "align_ecdh"}, "align"),
     "align_keyed_hash": (
@@ -131,11 +136,14 @@ class _Server(flight.FlightServerBase):
 
 @pytest.fixture(scope="session")
 def original(tmp_path_factory, repository):
-    """The organisations before their first run; their accord allows keyed hashes of customer numbers."""
+    """The organisations before their first run; their accord allows keyed hashes of customer numbers, and iALS."""
     conf = tmp_path_factory.mktemp("conf")
     shutil.copytree(repository / "conf", conf, dirs_exist_ok=True)
     terms = conf / "accords" / "demo.yaml"
-    terms.write_text(terms.read_text().replace("low_entropy_keyed_hash: false", "low_entropy_keyed_hash: true"))
+    text = terms.read_text()
+    for term in ("low_entropy_keyed_hash", "second_moments"):
+        text = text.replace(f"{term}: false", f"{term}: true")
+    terms.write_text(text)
     consortium = Consortium(tmp_path_factory.mktemp("contract"), ports=free_ports(PARTIES), conf=conf)
     consortium.lay_out()
     prepare("synthetic", consortium.root / "parties", 7)

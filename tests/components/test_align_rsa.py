@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from base.errors import AccordError, Cancelled, ConsentError, CryptoError, DataError, EnvironmentMissing
 from components import align_rsa, alignment_matches, rsa_batches, signature_cache, sorted_tags
-from components.registry import component
+from components.registry import catalogue, component
 from crypto.rsa import RsaSecretKey
 from features.spec import Column, FeatureSpec, IdRule
 from runtime.keys import run_secrets
+from transport.body import encode
 
 ROLES = {"receiver": ("bank",), "sender": ("bureau",)}
 STAR = {"receiver": ("bank",), "sender": ("bureau", "shop")}
@@ -590,3 +592,14 @@ def dies_after(count, method):
         return method(*args)
 
     return call
+
+
+def test_the_largest_batch_fits_into_a_message_under_the_longest_key():
+    """Known before anything runs: the bound is in the catalogue, so `accord check` refuses a larger one."""
+    schema = catalogue()["align_rsa"]["params"]["properties"]
+    bound, width = schema["pad_to"]["maximum"], max(schema["key_bits"]["enum"]) // 8
+    batch = pa.table({"number": pa.array([bytes(width)] * bound, pa.binary(width))})
+    for message in (each for each in align_rsa.MESSAGES if each.name in ("blinded", "signed")):
+        assert len(encode(batch, message)) > bound * width
+    with pytest.raises(ValidationError, match="pad_to"):
+        rsa_batches.AlignRsaParams(tables={}, id_column="id", pad_to=bound + 1)

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from base.errors import DataError, SpecMismatch
-from components.evaluate_ratings import predict
 from models import mf
 from models.metrics import rmse
+from models.scoring import whole
 
 BANKS = ("east", "north", "south")
 ROLES = {"data_holder": BANKS, "aggregator": ("bureau",)}
@@ -60,7 +60,7 @@ def test_metrics_are_those_of_the_pooled_rows(threads):
             u, i, x = columns(given[bank]["ratings"]["train"])
             alone = mf.fit_biases(mf.Ratings(u, i, x.astype(float)), 3.2, (USERS, ITEMS))
             r.append(rating)
-            federated.append(np.clip(predict(given[bank]["model"], user, item), x.min(), x.max()))
+            federated.append(np.clip(mf.predict(whole(given[bank]["model"]), user, item), x.min(), x.max()))
             biases.append(np.clip(mf.predict(alone, user, item), x.min(), x.max()))
         r, federated, biases = map(np.concatenate, (r, federated, biases))
         assert metrics[f"{part}.n"] == len(r)

@@ -1,11 +1,13 @@
 """EASE, SLIST and iALS over three banks: the pooled model of the same statistics, which leave once in an epoch."""
 
+import shutil
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from small_histories import together
 
-from base.errors import ConsentError, SpecMismatch
+from base.errors import ConsentError, DataError, SpecMismatch
 from components.horizontal_ials import HorizontalIalsParams
 from models import ease, ials, mf, slist
 from models.histories import Histories
@@ -17,8 +19,13 @@ BANKS = ("east", "north", "south")
 ROLES = {"data_holder": BANKS, "aggregator": ("bureau",)}
 ITEMS, LEAST, PAIRS, TOP = 24, 6, 3, 10
 KINDS = ("ease", "slist", "ials")
-PARAMS = {"min_raters": LEAST, "min_pairs": PAIRS, "complete": False}
-MORE = {"ease": {"reg": 20.0}, "slist": {"reg": 20.0}, "ials": {"embedding_size": 4, "sweeps": 3}}
+PARAMS = {"min_raters": LEAST}
+PAIR_PARAMS = {"min_pairs": PAIRS, "complete": False}
+MORE = {
+    "ease": PAIR_PARAMS | {"reg": 20.0},
+    "slist": PAIR_PARAMS | {"reg": 20.0},
+    "ials": {"embedding_size": 1, "sweeps": 3, "second_moments": True},
+}
 
 
 def own(bank, seed=0):
@@ -47,9 +54,9 @@ def pooled(kind, banks):
     if kind == "ials":
         given, h = HorizontalIalsParams(**MORE["ials"]), together(list(kept.values()))
         loss = ials.Loss(given.unobserved, given.reg, given.frequency)
-        Q = mf.start_factors(Randomness(1, "test/step", b"").shared("Q"), ITEMS, 4, given.start_deviation / 2)
+        Q = mf.start_factors(Randomness(1, "test/step", b"").shared("Q"), ITEMS, 1, given.start_deviation)
         for _ in range(given.sweeps):
-            Q = ials.solve_items(ials.item_sums(h, ials.user_step(h, Q, loss)), 4, loss)
+            Q = ials.solve_items(ials.item_sums(h, ials.user_step(h, Q, loss)), 1, loss)
         return {bank: ials.scores(Q, ials.user_step(own, Q, loss), users) for bank, own in banks.items()}
     if kind == "ease":
         G = sum(enough_pairs(ease.statistics(h), PAIRS)[0] for h in kept.values())
@@ -58,7 +65,7 @@ def pooled(kind, banks):
     parts = []
     for h in kept.values():
         G, SS, ST = slist.statistics(h, slist.Decays())
-        parts.append(enough_pairs(G, PAIRS, SS, ST))
+        parts.append(enough_pairs(G, PAIRS, SS, ST * (slist.orders(h, slist.Decays()) >= PAIRS)))
     G, SS, ST = (sum(each) for each in zip(*parts, strict=True))
     B = slist.solve(G, SS, ST, enough_ridge(0.5 * G + 0.5 * SS, 20.0), 0.5)
     return {bank: slist.scores(B, h, users, 8.0) for bank, h in banks.items()}
@@ -150,3 +157,31 @@ def test_banks_with_different_catalogues_get_no_sum(threads):
     outcome = threads("horizontal_ease", ROLES, given, {**PARAMS, **MORE["ease"]}, run="catalogues")
     assert any(isinstance(error, SpecMismatch) for error in outcome.errors.values())
     assert not any(outcome.outputs.get(bank) for bank in BANKS)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"second_moments": False}, {"min_raters": 4}, {"embedding_size": 8, "min_raters": 9}]
+)
+def test_second_moments_of_few_people_or_over_few_items_are_refused_before_anything_is_summed(threads, wrong):
+    banks = {bank: own(bank) for bank in BANKS}
+    outcome = run(threads, "ials", banks, "-".join(wrong), **wrong)
+    assert isinstance(outcome.errors["east"], DataError)
+    assert "masked" not in [parcel.header.name for parcel in outcome.parcels["east"]]
+
+
+def test_a_second_accord_over_the_same_catalogue_lets_nothing_out(threads):
+    banks = {bank: own(bank) for bank in BANKS}
+    assert run(threads, "ease", banks, "live").errors == {}
+    folders = {bank: threads.folder / bank for bank in BANKS}
+    for bank in BANKS:  # the secrets of another accord: its own folder beside what the party keeps for all accords
+        shutil.move(folders[bank], folders[bank].with_suffix(".live"))
+        folders[bank].mkdir()
+        shutil.copytree(folders[bank].with_suffix(".live") / ".party", folders[bank] / ".party")
+    try:
+        outcome = run(threads, "ease", banks, "pilot")
+        assert any(isinstance(error, ConsentError) for error in outcome.errors.values())
+        assert not any(outcome.outputs.get(bank) for bank in BANKS)
+    finally:
+        for bank in BANKS:
+            shutil.rmtree(folders[bank])
+            shutil.move(folders[bank].with_suffix(".live"), folders[bank])

@@ -71,3 +71,14 @@ def test_newer_items_count_more_in_a_score():
     B = np.eye(3)
     found = slist.scores(B, histories([[1], [2, 0, 1]], 3), np.array([1, 0]), 8.0)
     np.testing.assert_allclose(found, [[math.exp(-1 / 8), 1, math.exp(-2 / 8)], [0, 1, 0]])
+
+
+@given(bank_histories(max_banks=1))
+def test_orders_count_people(banks):
+    (h,) = banks
+    expected = np.zeros((h.items, h.items))
+    for items in as_lists(h):
+        for p, i in enumerate(items):
+            for j in items[p + 1 :]:
+                expected[i, j] += 1
+    np.testing.assert_array_equal(slist.orders(h, slist.Decays()), expected)

@@ -5,11 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from components import evaluate_ratings
 from components.released_statistics import as_arrays
-from models import vertical
+from models import mf, vertical
 from models.histories import Histories
-from models.scoring import KINDS
+from models.scoring import KINDS, whole
 from monitoring.tracking import CHALLENGER, Tracker, prepare_store
 
 USER, ITEM = np.array([0, 2, 3], np.int32), np.array([1, 0, 4], np.int32)
@@ -38,7 +37,7 @@ def test_a_horizontal_part_scores_as_the_evaluation_does(tracker):
         "P": rng.normal(size=(4, 3)), "b_user": rng.normal(size=4),
     }  # fmt: skip
     scores = _registered(tracker, "horizontal", part).predict(pd.DataFrame({"user": USER, "item": ITEM}))
-    assert np.allclose(scores, evaluate_ratings.predict(part, USER, ITEM))
+    assert np.allclose(scores, mf.predict(whole(part), USER, ITEM))
 
 
 def test_a_vertical_part_scores_as_the_evaluation_does(tracker):

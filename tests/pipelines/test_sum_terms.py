@@ -2,10 +2,11 @@
 
 import pytest
 
-from base.errors import ConsentError
+from base.errors import ConsentError, SpecError
 from pipelines.load import loads
 from pipelines.sum_terms import SumTerms, admit_sum
 
+BANKS = ["west_bank", "north_bank", "south_bank"]
 TEXT = """\
 pipeline: items
 accord: demo
@@ -23,7 +24,7 @@ steps:
     params: {PARAMS}
 """
 TEXT = TEXT.replace("SETS", "[ratings, catalogue]")
-ALLOWED = {"protections": ["secagg"], "epoch": "may", "min_raters": 12, "min_pairs": 4}
+ALLOWED = {"protections": ["secagg"], "epoch": "may", "min_raters": 12, "min_pairs": 4, "sum_rosters": [BANKS]}
 
 
 def admit(params, **terms):
@@ -44,14 +45,32 @@ def test_a_step_within_the_terms_is_admitted():
         ("min_raters: 12, min_pairs: 4", {}, "epoch"),
         ("epoch: may, min_pairs: 4", {}, "min_raters"),
         ("epoch: may, min_raters: 12", {}, "min_pairs"),
+        (
+            "epoch: may, min_raters: 12, min_pairs: 4",
+            {"sum_rosters": [[*BANKS, "bureau"]]},
+            "no sum over these parties",
+        ),
     ],
 )
 def test_what_is_beyond_the_terms_is_refused_by_name(params, terms, named):
     with pytest.raises(ConsentError, match=named) as error:
         admit(params, **terms)
-    assert error.value.where.startswith("steps.train.params.")
+    assert error.value.where.startswith(("steps.train.params.", "roles"))
 
 
 def test_a_step_without_sums_is_no_matter():
     spec = loads(TEXT.replace("{PARAMS}", "{}"), "items.yaml").spec
     admit_sum(SumTerms(), spec, "split", ".".join)
+
+
+def test_two_sums_of_one_kind_in_a_pipeline_are_refused():
+    again = TEXT.replace("{PARAMS}", "{epoch: may, min_raters: 12, min_pairs: 4}")
+    again += again[again.index("  train:") :].replace("train:", "again:")
+    with pytest.raises(ConsentError, match="sum the same"):
+        admit_sum(SumTerms(**ALLOWED), loads(again, "items.yaml").spec, "train", ".".join)
+
+
+def test_an_input_takes_an_output_of_its_name():
+    wrong = TEXT.replace("{PARAMS}", "{}").replace("{ratings: split.ratings}", "{ratings: load.tables}")
+    with pytest.raises(SpecError, match="takes what a step gives as ratings"):
+        loads(wrong, "items.yaml")

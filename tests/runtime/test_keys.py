@@ -234,3 +234,12 @@ def test_a_full_disk_leaves_the_secret_that_was_there(keys, monkeypatch):
     keys.put("a", b"other")
     assert keys.get("a") == b"other"
     assert keys.keep("b", lambda: b"once") == b"once"
+
+
+def test_what_a_party_keeps_for_all_accords_is_apart_from_what_it_keeps_for_one(tmp_path):
+    node = NodeKeys.generate()
+    pilot, live = (PartyKeys("bureau", node, {}, tmp_path / name, tmp_path / ".party") for name in ("pilot", "live"))
+    assert pilot.keep("party/owner", lambda: b"pilot") == live.keep("party/owner", lambda: b"live") == b"pilot"
+    assert pilot.keep("owner", lambda: b"p") != live.keep("owner", lambda: b"l")
+    with pytest.raises(CryptoError):
+        pilot.keep("party/../owner", lambda: b"x")
