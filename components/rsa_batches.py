@@ -40,9 +40,7 @@ BATCHES = WireSchema("batches", {"batches": pa.int32()})
 class AlignRsaParams(AlignParams):
     """Whose column is aligned, and how. `pad_to` is the size of a batch; `buckets` are those of a cardinality pass."""
 
-    pad_to: Annotated[int, Ge(1), Le(100_000)] = (
-        1024  # sizes are multiples of it; a batch, within a message for any key
-    )
+    pad_to: Annotated[int, Ge(1), Le(100_000)] = 1024  # sizes are multiples of it; a batch, within any message
     key_bits: Literal[2048, 3072, 4096] = 3072  # bits of the RSA modulus
     key_period: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,32}$")] = ""  # another label: another key
     max_signatures: Annotated[int, Ge(1)] = 100_000  # for one receiver in a key_period, padding included
