@@ -40,8 +40,9 @@ def data_holder(ctx: Context, params: LoadTablesParams) -> Outputs:
 def _load(ctx: Context, name: str) -> tuple[pa.Table, dict[str, Any]]:
     raw, entry = ctx.data(name)
     spec = ctx.spec(entry["spec"])
-    require_columns(raw, spec)
-    ctx.require(len(raw) > 0, f"data set {name} is empty", expected="rows", found=0)
+    require_columns(raw, spec, f"data set {name}, ")
+    ctx.require(len(raw) > 0, f"data set {name} is empty", expected="a header and rows", found="no rows",
+                remedy=f"export it again; data_sets.{name} in party.yaml names the file")  # fmt: skip
     table = raw.select(list(spec.columns))
     nulls = {column: table[column].null_count for column in spec.columns if table[column].null_count}
     metadata = {"spec": spec.name, "spec_digest": spec.digest, "agreed": entry.get("digest") or ""}

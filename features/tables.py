@@ -64,8 +64,8 @@ def id_digest(ids: pa.ChunkedArray) -> str:
     return digest(sorted(set(ids.to_pylist())))
 
 
-def require_columns(raw: pa.Table, spec: FeatureSpec) -> None:
-    """Raise `DataError` unless the table has exactly the columns of its spec, each named once.
+def require_columns(raw: pa.Table, spec: FeatureSpec, at: str = "") -> None:
+    """Raise `DataError` unless the table, which stands `at`, has exactly the columns of its spec, each named once.
 
     A file without a header has values where names should be: names that are not in the spec are not shown.
     """
@@ -81,7 +81,7 @@ def require_columns(raw: pa.Table, spec: FeatureSpec) -> None:
             "a data set does not have the columns of its spec",
             expected=", ".join(sorted(spec.columns)),
             found="; ".join(f"{what} {', '.join(which)}" for what, which in found.items() if which),
-            where=f"feature spec {spec.name}",
+            where=f"{at}feature spec {spec.name}",
             remedy="begin the file with the names of the columns, as in the spec, or correct the spec in the accord",
         )
 

@@ -40,12 +40,13 @@ def snapshot_digest(home: Home, name: str) -> str:
 
 
 def _missing(home: Home, name: str) -> DataError:
+    # Peers read this error: it names the entry of party.yaml, not the path.
     return DataError(
         "the file of a data set is missing",
-        expected=f"a CSV file at {home.conf.data_sets[name].path}",
+        expected=f"a CSV file where data_sets.{name} in party.yaml says",
         found="no file there",
         where=f"{home.party}, data set {name}",
-        remedy="put the file there, in the node's directory, or correct data_sets in party.yaml",
+        remedy="put the file there, or correct data_sets in party.yaml",
     )
 
 

@@ -155,7 +155,10 @@ def test_a_file_that_is_not_there_or_not_to_be_read(read: Any, tmp_path: Path) -
     for run in (read_data_set, snapshot_digest):
         with pytest.raises(DataError, match="is missing") as caught:
             run(home, "people")
-        assert (caught.value.expected, caught.value.found) == ("a CSV file at people.csv", "no file there")
+        assert (caught.value.expected, caught.value.found) == (
+            "a CSV file where data_sets.people in party.yaml says",
+            "no file there",
+        )
         assert "put the file there" in str(caught.value.remedy)
     (tmp_path / "people.csv").mkdir()
     with pytest.raises(DataError, match="cannot be read"):
