@@ -178,7 +178,7 @@ def test_numbers_that_were_declared_as_text_are_refused_by_what_they_are(parties
     ids = {"bank": BANK, "bureau": BUREAU} | {party: numbers}
     error = align(parties, ids).errors[party]
     assert isinstance(error, ConsentError)
-    assert "digits alone" in str(error)
+    assert "type text, digits" in str(error)
     assert not any(number in str(error) for number in numbers)
     both = {"bank": numbers, "bureau": numbers}
     assert align(parties, both, allow_low_entropy=True).errors == {}

@@ -28,6 +28,7 @@ ALLOWED = {
     "ledger": {"submitter", "approver", "operator"},
     "audit": {"submitter", "approver", "operator"},
     "node": {"operator"},
+    "erase": {"operator"},
     "peer.hello": {"peer"},
     "peer.prepare": {"peer"},
     "peer.accept": {"peer"},
