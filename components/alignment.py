@@ -44,7 +44,7 @@ class AlignParams(Params):
     max_tests: Annotated[int, Ge(1)] = 100_000  # a peer's ids over the accord's life, padding included, all alignments
     pad_to: Annotated[int, Ge(1)] = 1024  # sizes are padded to a multiple of it
     buckets: Annotated[int, Ge(1), Le(1 << 16)] = 1  # B
-    spark_above: Annotated[int, Ge(1)] = 5_000_000  # own ids; from there on Spark partitions and computes
+    spark_above: Annotated[int, Ge(1)] = 20_000_000  # own ids; from there on Spark partitions and computes
 
     @property
     def counts(self) -> bool:
