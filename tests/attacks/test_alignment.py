@@ -65,11 +65,11 @@ def test_enumeration_of_rsa_tags_needs_a_signature_for_every_id_and_signatures_a
 
     # Weakened: the signer's oracle without a quota reads the whole set.
     hashes = [public.hash(i.encode()) for i in ID_SPACE[:100]]
-    oracle = [tag(digest(public, s), "run") for s in secret.sign(hashes)]
+    oracle = [tag(digest(public, s), "run/step") for s in secret.sign(hashes)]
     assert [i for i, t in zip(ID_SPACE, oracle, strict=False) if t in tags] == ids["bureau"]
 
     # Default: hashes alone match nothing, and the receiver had as many signatures as the metric says.
-    assert not {tag(digest(public, h), "run") for h in hashes} & tags
+    assert not {tag(digest(public, h), "run/step") for h in hashes} & tags
     assert outcome.metrics["bureau"]["signatures"] == 64
 
 
@@ -98,7 +98,7 @@ def test_over_a_key_s_life_the_receiver_tests_signed_ids_alone_and_a_new_key_end
         digests = {
             i: digest(key, σ) for i, σ in zip(ids, stolen[0].sign([key.hash(i.encode()) for i in ids]), strict=True)
         }
-        return [i for i, d in digests.items() if d in kept["n-1"] and tag(d, night) in tags[night]]
+        return [i for i, d in digests.items() if d in kept["n-1"] and tag(d, f"{night}/step") in tags[night]]
 
     assert seen(everyone, "n-2") == everyone  # stated: also the one that is no customer any more
     assert [len(one) for one in kept.values()] == [40] * UNSEEN + [39, 39]  # an honest bank drops that one in the end

@@ -140,7 +140,7 @@ def test_statistics_leave_once_in_an_epoch_and_a_difference_of_two_nights_shows_
     second = run(threads, kind, {**banks, "south": grown}, f"night-2-{kind}", epoch=f"{kind}-1")
     assert isinstance(second.errors["south"], ConsentError)
     assert not any(second.outputs.get(bank) for bank in BANKS)
-    assert second.parcels["south"] == []
+    assert {parcel.header.name for parcel in second.parcels["south"]} <= {"advert"}  # a public key of the attempt
     assert run(threads, kind, {**banks, "south": grown}, f"month-2-{kind}", epoch=f"{kind}-2").errors == {}
 
 
@@ -160,7 +160,7 @@ def test_banks_with_different_catalogues_get_no_sum(threads):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"second_moments": False}, {"min_raters": 4}, {"embedding_size": 8, "min_raters": 9}]
+    "wrong", [{"second_moments": False}, {"min_raters": 3}, {"embedding_size": 7, "min_raters": 28}]
 )
 def test_second_moments_of_few_people_or_over_few_items_are_refused_before_anything_is_summed(threads, wrong):
     banks = {bank: own(bank) for bank in BANKS}

@@ -34,7 +34,7 @@ def evaluated(threads, banks, λ, pool):
     for party, ratings in banks.items():
         user, item = (ratings["train"][name].to_numpy() for name in ("user", "item"))
         G[party] = ease.statistics(Histories(user, item, ratings["users"].num_rows, len(ITEMS)))
-    model = {"B": ease.solve(sum(G.values()), λ), "catalogue": catalogue}
+    model = {"B": ease.solve(sum(G.values()), λ), "sum": np.zeros(32, np.uint8), "catalogue": catalogue}
     inputs = {
         party: {"ratings": ratings, "model": model, "alone": {"B": ease.solve(G[party], λ), "catalogue": catalogue}}
         for party, ratings in banks.items()

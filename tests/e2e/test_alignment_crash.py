@@ -121,7 +121,7 @@ class Alignment:
             assert all(peer["clean"] for peer in audit["peers"].values())
             home = self.consortium.home(party)
             for left in ("store/checkpoints", "store/spill", "secrets/demo/.runs", "inbox"):
-                assert not list(home.path(left, self.run).rglob("*"))
+                assert not [path for path in home.path(left, self.run).rglob("*") if path.is_file()]
 
     def spent(self, party, purse):
         """Return what the party has counted in a purse, over the life of the accord."""
