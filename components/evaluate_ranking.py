@@ -25,7 +25,7 @@ import numpy as np
 from annotated_types import Ge
 
 from components.contract import Component, Context, Outputs
-from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, open_total, relay, sum_messages
+from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, add_once, open_total, sum_messages
 from components.split_tables import bound_to, catalogue_digest, histories
 from crypto.packing import Lanes
 from features.indexing import rating_columns
@@ -70,13 +70,6 @@ def data_holder(ctx: Context, params: EvaluateRankingParams) -> Outputs:
     for name, value in metrics.items():
         ctx.metric(name, value)
     return {"metrics": metrics}
-
-
-def aggregator(ctx: Context, params: EvaluateRankingParams) -> Outputs:
-    """Add the protected sums."""
-    # 2.
-    relay(ctx, params, rounds=1)
-    return {}
 
 
 def _histories(ctx: Context) -> Histories:
@@ -142,7 +135,7 @@ def _figures(scores: np.ndarray, positive: np.ndarray, against: Sequence[np.ndar
 
 COMPONENT = Component(
     name="evaluate_ranking",
-    roles={"data_holder": data_holder, "aggregator": aggregator},
+    roles={"data_holder": data_holder, "aggregator": add_once},
     params=EvaluateRankingParams,
     messages=MESSAGES,
     inputs={

@@ -22,7 +22,7 @@ import pyarrow as pa
 from annotated_types import Ge
 
 from components.contract import Arrays, Component, Context, Outputs
-from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, open_total, relay, sum_messages
+from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, add_once, open_total, sum_messages
 from components.split_tables import bound_to
 from crypto.packing import Lanes
 from features.indexing import rating_columns
@@ -67,13 +67,6 @@ def data_holder(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
     return {"metrics": metrics}
 
 
-def aggregator(ctx: Context, params: EvaluateRatingsParams) -> Outputs:
-    """Add the protected sums."""
-    # 2.
-    relay(ctx, params, rounds=1)
-    return {}
-
-
 def _sums(ratings: dict[str, pa.Table], model: Arrays, part: str) -> Iterator[float]:
     """Yield n, then Σe² of each arm."""
     train, held_out = _columns(ratings["train"]), _columns(ratings[part])
@@ -97,7 +90,7 @@ def _columns(table: pa.Table) -> mf.Ratings:
 
 COMPONENT = Component(
     name="evaluate_ratings",
-    roles={"data_holder": data_holder, "aggregator": aggregator},
+    roles={"data_holder": data_holder, "aggregator": add_once},
     params=EvaluateRatingsParams,
     messages=MESSAGES,
     inputs={"ratings": "split ratings", "model": "this party's part of the model"},

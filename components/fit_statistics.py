@@ -20,7 +20,7 @@ from annotated_types import Ge
 
 from base.canonical import digest
 from components.contract import Component, Context, Outputs
-from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, open_total, relay, sum_messages
+from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, add_once, open_total, sum_messages
 from crypto.packing import Lanes
 
 MESSAGES = sum_messages("n, Σr and Σr² over all parties, and that all hold one catalogue")
@@ -53,20 +53,13 @@ def data_holder(ctx: Context, params: FitStatisticsParams) -> Outputs:
     return {"statistics": {"n": n, "mean": μ, "deviation": σ, "catalogue": catalogue}}
 
 
-def aggregator(ctx: Context, params: FitStatisticsParams) -> Outputs:
-    """Add the protected moments."""
-    # 2.
-    relay(ctx, params, rounds=1)
-    return {}
-
-
 def _catalogue(table: pa.Table) -> str:
     return digest(sorted(set(table["item_id"].to_pylist())))
 
 
 COMPONENT = Component(
     name="fit_statistics",
-    roles={"data_holder": data_holder, "aggregator": aggregator},
+    roles={"data_holder": data_holder, "aggregator": add_once},
     params=FitStatisticsParams,
     messages=MESSAGES,
     inputs={"tables": "validated tables"},

@@ -19,7 +19,7 @@ from annotated_types import Gt
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
 from components.released_statistics import NOT_PROTECTED, PairParams, as_arrays, own_copy, release
-from components.secure_sum import ADVERSARY, MIN_PARTIES, open_total, relay, sum_messages
+from components.secure_sum import ADVERSARY, MIN_PARTIES, add_once, open_total, sum_messages
 from components.split_tables import as_array
 from crypto.packing import Lanes
 from models import ease
@@ -62,16 +62,9 @@ def data_holder(ctx: Context, params: HorizontalEaseParams) -> Outputs:
     }
 
 
-def aggregator(ctx: Context, params: HorizontalEaseParams) -> Outputs:
-    """Add the protected counts."""
-    # 2.
-    relay(ctx, params, rounds=1)
-    return {}
-
-
 COMPONENT = Component(
     name="horizontal_ease",
-    roles={"data_holder": data_holder, "aggregator": aggregator},
+    roles={"data_holder": data_holder, "aggregator": add_once},
     params=HorizontalEaseParams,
     messages=MESSAGES,
     inputs={"ratings": "ratings split by split_leave_one_out"},

@@ -9,7 +9,8 @@ COUNTS OF PAIRS: p_u is a function of Q, which everybody knows, and of u's items
 than d spans a space in which p of a guessed history lies or not; with d near I it shows which triples of items people
 have, however few; and whoever knows the rest of a person's history tests one item more by pᵀ(Σppᵀ)⁺p. So an item needs
 RANK·d own people and the catalogue RANK·d items: then the sum tells no more about one item than the model does, which
-is still much. An accord has to say `second_moments: true`. On ML-100K no such setting beats a bank alone.
+is still much. An accord has to say `second_moments: true`. So bounded it loses to a bank alone
+(docs/results/quality.md).
 
     Q  items (I, d), the same everywhere    P_j  people of party j (U_j, d)    Σ φ(p_u)  normal equations (I + 1, f)
 """

@@ -33,10 +33,10 @@ from components.contract import Context
 from crypto.agreement import frame
 from crypto.packing import Lanes
 from crypto.paillier import CiphertextVector, PublicKey, SecretKey, total
+from crypto.secagg_public import MIN_PARTIES
 from crypto.vector import METADATA
 from transport.message import FIXED_BINARY, Message, Protection, WireSchema
 
-MIN_PARTIES = 3
 CHECK_BITS = 24  # an aggregator's chance to pass the check is below 2^-24
 CIPHERTEXTS = WireSchema("ciphertexts", {"c": FIXED_BINARY}, METADATA)
 PUBLIC_KEY = WireSchema("public_key", {"key": pa.binary()})

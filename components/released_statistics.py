@@ -76,9 +76,8 @@ def release(ctx: Context, params: ReleaseParams, component: str, *more: str) -> 
     data = [digest_bytes(np.ascontiguousarray(column).tobytes()) for column in (h.user, h.item)]
     _once(ctx, params.epoch, "data", [own.catalogue, *data, *ctx.parties("data_holder"), params.min_raters])
     if isinstance(params, PairParams):
-        _once(
-            ctx, params.epoch, "pairs", [params.min_pairs]
-        )  # of all that sum pairs: two thresholds show those between
+        # One threshold for all that sum pairs: with two, the difference shows the pairs between them.
+        _once(ctx, params.epoch, "pairs", [params.min_pairs])
     _once(ctx, params.epoch, component, [*params.model_dump(mode="json").items(), *more])
     return own
 
@@ -94,7 +93,10 @@ def as_arrays(h: Histories) -> dict[str, np.ndarray]:
 
 
 def _one_accord(ctx: Context, catalogue: str) -> None:
-    """Refuse a second accord over one catalogue: its epochs would let out what this one's hold back."""
+    """Refuse a second accord over one catalogue: its epochs would let out what this one's hold back.
+
+    Another catalogue, be it by one item, counts as another: whoever signs the second accord has to see that.
+    """
     token = ctx.keys.keep("release.accord", lambda: ctx.secret_bytes(16))
     if ctx.keys.keep(f"party/release.{catalogue}", lambda: token) != token:
         raise ConsentError(

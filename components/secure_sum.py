@@ -18,11 +18,11 @@ import numpy as np
 from annotated_types import Ge
 
 from components import clear_sum, masked_sum, paillier_sum
-from components.contract import Context, Params
+from components.contract import Context, Outputs, Params
 from crypto.packing import Lanes
+from crypto.secagg_public import MIN_PARTIES as MIN_PARTIES
 from transport.message import Message
 
-MIN_PARTIES = 3
 ADVERSARY = (
     "Semi-honest, static. secagg: the aggregator reads the totals and no part, unless all data_holders but one help.\n"
     "paillier: the aggregator with one data_holder reads every part. plain: the aggregator reads every part.\n"
@@ -71,6 +71,12 @@ def relay(
 ) -> None:
     """Be the aggregator of `rounds` sums; `after` is called with each round's number when its total is out."""
     _PARTS[params.protection].relay(ctx, rounds, after)
+
+
+def add_once(ctx: Context, params: SumParams) -> Outputs:
+    """Be the aggregator of a step that sums once; it ends with nothing."""
+    relay(ctx, params, rounds=1)
+    return {}
 
 
 _PARTS = {"secagg": masked_sum, "paillier": paillier_sum, "plain": clear_sum}
