@@ -104,7 +104,7 @@ def sum_cpu(parties: int, rounds: int = 4) -> float:
 
     def aggregator(ctx: Context, params: HorizontalMfParams) -> Outputs:
         start = time.thread_time()
-        secure_sum.relay(ctx, params, rounds)
+        secure_sum.relay(ctx, params, range(rounds))
         used.append(time.thread_time() - start)
         return {}
 

@@ -5,7 +5,7 @@ The parts travel as the same packed words as under masks, so that bytes and roun
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -48,9 +48,11 @@ class Summer:
         return unpack(words, lanes, values.size, len(self._roster))
 
 
-def relay(ctx: Context, rounds: int, after: Callable[[int], None] = lambda round_number: None) -> None:
+def relay(
+    ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None
+) -> None:
     """Add what it reads."""
-    for _ in range(rounds):
+    for _ in rounds:
         vectors = [recv_words(ctx, "clear", from_=party) for party in ctx.parties("data_holder")]
         if len({(lanes, size, number) for _, lanes, size, number in vectors}) != 1:
             raise StateError("the parts are not of one round", found=len(vectors))

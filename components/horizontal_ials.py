@@ -91,7 +91,7 @@ def _require_room(ctx: Context, params: HorizontalIalsParams) -> None:
 def aggregator(ctx: Context, params: HorizontalIalsParams) -> Outputs:
     """Add the protected normal equations of every sweep."""
     # 3.
-    relay(ctx, params, params.sweeps - first_round(ctx), keep_round(ctx))
+    relay(ctx, params, range(first_round(ctx), params.sweeps), keep_round(ctx))
     return {}
 
 

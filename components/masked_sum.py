@@ -15,7 +15,7 @@ lists (nobody opens its masks), but it can announce a total that is not the sum:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -88,11 +88,13 @@ class Summer:
         return unpack(words, lanes, size, len(self._roster))
 
 
-def relay(ctx: Context, rounds: int, after: Callable[[int], None] = lambda round_number: None) -> None:
+def relay(
+    ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None
+) -> None:
     """Add the masked vectors of `rounds` sums, take off the self masks, tell the totals, then call `after`."""
     terms, done = _terms(ctx), set[int]()
     ctx.send("adverts", pa.concat_tables([ctx.recv("advert", from_=party) for party in terms.roster]))
-    for _ in range(rounds):
+    for _ in rounds:
         # 1. One masked vector of each party, for one new round.
         total, round_number, lanes, size = _collect(ctx, terms, done)
         done.add(round_number)

@@ -22,7 +22,7 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -158,11 +158,13 @@ class Summer:
             )  # fmt: skip
 
 
-def relay(ctx: Context, rounds: int, after: Callable[[int], None] = lambda round_number: None) -> None:
+def relay(
+    ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None
+) -> None:
     """Add the parts of `rounds` sums in the order of the parties' names, return the totals, then call `after`."""
     roster, done = ctx.parties("data_holder"), set[int]()
     key = PublicKey.from_bytes(ctx.recv("public_key", from_=roster[0])["key"][0].as_py())
-    for _ in range(rounds):
+    for _ in rounds:
         # 2. A part and a consent from everyone, for a round that was not summed before.
         parts, consents = [], []
         for party in roster:

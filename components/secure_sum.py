@@ -10,7 +10,7 @@ protections that it allows (`protections`); a step's door admits the messages of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Annotated, Literal, Protocol
 
@@ -67,15 +67,18 @@ def open_total(ctx: Context, params: SumParams) -> Total:
 
 
 def relay(
-    ctx: Context, params: SumParams, rounds: int, after: Callable[[int], None] = lambda round_number: None
+    ctx: Context, params: SumParams, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None
 ) -> None:
-    """Be the aggregator of `rounds` sums; `after` is called with each round's number when its total is out."""
+    """Be the aggregator of a sum for each of `rounds`; `after` is called with a round's number when its total is out.
+
+    The next of `rounds` is asked for when the one before is through.
+    """
     _PARTS[params.protection].relay(ctx, rounds, after)
 
 
 def add_once(ctx: Context, params: SumParams) -> Outputs:
     """Be the aggregator of a step that sums once; it ends with nothing."""
-    relay(ctx, params, rounds=1)
+    relay(ctx, params, range(1))
     return {}
 
 

@@ -208,7 +208,7 @@ def test_n_and_n_minus_one_show_the_missing_bank_and_a_second_sum_of_a_round_is_
         return {"data_holder": banks, "aggregator": ("bureau",)}
 
     def run(banks, role, attempt, name):
-        functions = dict.fromkeys(banks, role) | {"bureau": lambda ctx, params: relay(ctx, how, 1) or {}}
+        functions = dict.fromkeys(banks, role) | {"bureau": lambda ctx, params: relay(ctx, how, range(1)) or {}}
         params = how.model_dump()
         return threads(
             horizontal_mf.COMPONENT,

@@ -32,7 +32,7 @@ def holder(ctx, params):
 
 
 PART = Component(
-    "sums", {"data_holder": holder, "aggregator": lambda ctx, params: relay(ctx, len(params.rounds)) or {}}, Rounds,
+    "sums", {"data_holder": holder, "aggregator": lambda ctx, params: relay(ctx, params.rounds) or {}}, Rounds,
     sum_messages("the sum"),
 )  # fmt: skip
 

@@ -25,7 +25,7 @@ def holder(ctx, params):
 
 PART = Component(
     "sums",
-    {"data_holder": holder, "aggregator": lambda ctx, params: relay(ctx, len(params.rounds)) or {}},
+    {"data_holder": holder, "aggregator": lambda ctx, params: relay(ctx, params.rounds) or {}},
     Rounds,
     sum_messages("the sum"),
 )
@@ -98,7 +98,7 @@ def test_check_lanes_change_no_bit_of_a_total(threads, lanes, values):
     def one(ctx, params):
         return {"sum": Summer(ctx, 2048).total(values, lanes, 0, b"m")}
 
-    functions = dict.fromkeys(BANKS, one) | {"bureau": lambda ctx, params: relay(ctx, 1) or {}}
+    functions = dict.fromkeys(BANKS, one) | {"bureau": lambda ctx, params: relay(ctx, range(1)) or {}}
     outcome = threads(PART, ROLES, {}, run=f"exact-{lanes.lane}-{lanes.fraction}-{values.size}", functions=functions)
     assert outcome.errors == {}
     for bank in BANKS:
@@ -111,6 +111,6 @@ def test_lanes_that_the_checks_would_fill_are_refused(threads):
     def one(ctx, params):
         return {"sum": Summer(ctx, 2048).total(np.ones(3), Lanes(64, 0, 2**62), 0, b"m")}
 
-    functions = dict.fromkeys(BANKS, one) | {"bureau": lambda ctx, params: relay(ctx, 1) or {}}
+    functions = dict.fromkeys(BANKS, one) | {"bureau": lambda ctx, params: relay(ctx, range(1)) or {}}
     outcome = threads(PART, ROLES, {}, run="full", functions=functions)
     assert "no room" in str(outcome.errors["east"])

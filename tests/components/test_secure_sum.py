@@ -26,7 +26,7 @@ def holder(ctx, params):
 
 
 def aggregator(ctx, params):
-    relay(ctx, params, len(params.rounds))
+    relay(ctx, params, params.rounds)
     return {}
 
 
