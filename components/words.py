@@ -19,12 +19,14 @@ WORDS = WireSchema("words", {"w": pa.uint64()}, _LAYOUT)
 PIECE = 1 << 22  # words in one message: 32 MiB
 
 
-def send_words(ctx: Context, name: str, words: np.ndarray, lanes: Lanes, size: int, round_number: int) -> None:
-    """Send all words to the receivers of message `name`, in pieces."""
+def send_words(
+    ctx: Context, name: str, words: np.ndarray, lanes: Lanes, size: int, round_number: int, to: str | None = None
+) -> None:
+    """Send all words to the receivers of message `name`, or to one of them, in pieces."""
     layout = dict(zip(_LAYOUT, map(str, (lanes.lane, lanes.fraction, lanes.summands, size, round_number)), strict=True))
     schema = pa.schema([pa.field("w", pa.uint64())], metadata=layout)
     for start in range(0, len(words), PIECE):
-        ctx.send(name, pa.table([pa.array(words[start : start + PIECE])], schema=schema))
+        ctx.send(name, pa.table([pa.array(words[start : start + PIECE])], schema=schema), to)
 
 
 def recv_words(
