@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+# A busy machine is slow: how long an example takes says nothing about the code.
+settings.register_profile("accord", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("accord")
 
 ROOT = Path(__file__).resolve().parents[1]
 

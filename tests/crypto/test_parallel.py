@@ -32,9 +32,8 @@ def test_processes_stay_for_the_next_call_and_a_dead_one_is_replaced(monkeypatch
     assert first & set(parallel.spread(whoami, np.arange(8), parallel.WORTH))
     os.kill(min(first), signal.SIGKILL)
     _until(lambda: not _runs(min(first)))
-    time.sleep(0.2)  # until the pool has heard of it
-    with pytest.raises(CryptoError, match="died"):
-        parallel.spread(whoami, np.arange(8), parallel.WORTH)
+    with pytest.raises(CryptoError, match="died"):  # as soon as the pool has heard of it
+        _until(lambda: not parallel.spread(whoami, np.arange(8), parallel.WORTH))
     assert not first & set(parallel.spread(whoami, np.arange(8), parallel.WORTH))
     parallel.release()
     parallel.release()

@@ -18,10 +18,7 @@ LANES = Lanes(32, 8, 1)
 def test_a_pool_fills_while_somebody_waits_and_gives_each_away_once(secret_key, own):
     key = SecretKey.from_bytes(secret_key.to_bytes()) if own else PublicKey.from_bytes(secret_key.public.to_bytes())
     with key.pool.filling(6):
-        until = time.monotonic() + 60
-        while len(key.pool) < 6:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        _until(lambda: len(key.pool) == 6)
     assert len(key.pool) == 6
     values = np.arange(8.0).reshape(8, 1)
     vector = key.encrypt_rows(values, LANES)  # six ready ones and two new
@@ -40,7 +37,7 @@ def test_filling_ends_with_the_block(secret_key):
 
     pool = Pool(slowly)
     with pool.filling(10**6):
-        time.sleep(0.1)
+        _until(lambda: made)
     after = len(made)
     time.sleep(0.05)
     assert 0 < len(made) == after
@@ -48,11 +45,14 @@ def test_filling_ends_with_the_block(secret_key):
 
 
 def test_an_error_in_the_background_reaches_whoever_waited():
+    asked = []
+
     def broken(count):
+        asked.append(count)
         raise ValueError("no randomness")
 
     with pytest.raises(ValueError, match="no randomness"), Pool(broken).filling(1):
-        time.sleep(0.05)
+        _until(lambda: asked)
 
 
 def test_a_pool_is_never_shown_or_pickled(secret_key):
@@ -66,8 +66,15 @@ def test_a_pool_is_never_shown_or_pickled(secret_key):
 def test_a_forked_process_starts_with_an_empty_pool(monkeypatch):
     pool = Pool(lambda count: [0] * count)
     with pool.filling(3):
-        time.sleep(0.05)
+        _until(lambda: len(pool) == 3)
     assert len(pool) == 3
     monkeypatch.setattr("crypto.pool.os.getpid", lambda: -1)
     pool.take(1)
     assert len(pool) == 0
+
+
+def _until(condition):
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)

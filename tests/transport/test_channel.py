@@ -79,12 +79,13 @@ def test_a_deadline_says_who_was_awaited_for_what_and_since_when(channels):
 
 def test_a_wait_ends_when_the_step_is_stopped(channels):
     stop = threading.Event()
+    channels["bureau"].deadline_seconds = 600
     channels["bureau"].cancelled = lambda: Cancelled("south stopped") if stop.is_set() else None
     threading.Timer(0.1, stop.set).start()
     start = time.monotonic()
     with pytest.raises(Cancelled, match="south stopped"):
         channels["bureau"].recv("part", from_="south")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 60
 
 
 def test_a_stopped_step_sends_nothing(channels, nodes, kit):

@@ -39,7 +39,7 @@ def test_a_second_put_changes_nothing(inbox):
 def test_a_wait_ends_and_says_none(inbox):
     start = time.monotonic()
     assert inbox.get(KEY, 0.1) is None
-    assert 0.08 < time.monotonic() - start < 2
+    assert 0.08 < time.monotonic() - start < 60
 
 
 def test_a_wait_sees_what_comes(inbox):
