@@ -76,7 +76,7 @@ def _quantise(part: np.ndarray, lanes: Lanes, scaled: np.ndarray, q: np.ndarray)
     """Write q + 2^(b−1) without an array of another size; False when a value does not fit, or is NaN or infinity."""
     bound = 1 << (lanes.value_bits - 1)
     if part.dtype == np.int64:  # quantised and checked by Lanes.quantise
-        np.add(part, bound, out=q)
+        np.add(part.view(np.uint64), np.uint64(bound), out=q.view(np.uint64))  # 2^63 is no int64
         return True
     with np.errstate(over="ignore", invalid="ignore"):
         np.rint(np.multiply(part, 2.0**lanes.fraction, out=scaled), out=scaled)
