@@ -137,7 +137,7 @@ def _timed(
     secret = party_secret(home / "keys")
     ctx = StepContext(
         run=channel.run, step=STEP, attempt=1, party=channel.party, role=channel.role, roles=channel.roles,
-        inputs=inputs, services=Services(keys, secret, NO_SERVICES[0], work.spec, NO_SERVICES[2]),
+        inputs=inputs, services=Services(keys, secret, NO_SERVICES[0], work.spec, *NO_SERVICES[2:]),
         randomness=Randomness(task["seed"], f"bench/{STEP}", secret), channel=channel,
         checkpoint=FileCheckpoint(home / "checkpoints" / channel.run), observer=watch, spills=spills,
     )  # fmt: skip

@@ -154,6 +154,12 @@ class Context(Protocol):
     def data(self, name: str) -> tuple[pa.Table, Mapping[str, Any]]:
         """Return a data set of this party as it lies there (all text), with its entry in the accord."""
 
+    def charge(self, data_set: str, release: Any, name: str) -> None:
+        """Spend what a release (crypto.budget.Release) costs of the privacy budget of a data set of this party.
+
+        Charge before anything leaves: it is stored when this returns. `ConsentError` when the accord does not allow it.
+        """
+
     def require(self, condition: bool, what: str, *, expected: object, found: object, remedy: str = "") -> None:
         """Raise `DataError` unless the condition holds."""
 

@@ -55,10 +55,13 @@ def sum_messages(reveals: str) -> tuple[Message, ...]:
 class Summer:
     """A data_holder's side of the sums of one step."""
 
-    def __init__(self, ctx: Context) -> None:
-        """Show a signed key of this attempt, and take everybody's; `ConsentError` with fewer than three."""
+    def __init__(self, ctx: Context, paid: bool = False) -> None:
+        """Show a signed key of this attempt, and take everybody's; `ConsentError` with fewer than three.
+
+        `paid`: each attempt pays for its sums, so that it may add other values, with fresh noise, to a round again.
+        """
         self._ctx, self._roster = ctx, ctx.parties("data_holder")
-        self._party = Party(_terms(ctx), ctx.party, ctx.keys)
+        self._party = Party(_terms(ctx, paid), ctx.party, ctx.keys)
         own = self._party.advert
         ctx.send("advert", _rows(KEYS, [(ctx.party, own.public, own.signature)]))
         adverts = ctx.recv("adverts").to_pylist()
@@ -88,9 +91,7 @@ class Summer:
         return unpack(words, lanes, size, len(self._roster))
 
 
-def relay(
-    ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None
-) -> None:
+def relay(ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None) -> None:
     """Add the masked vectors of `rounds` sums, take off the self masks, tell the totals, then call `after`."""
     terms, done = _terms(ctx), set[int]()
     ctx.send("adverts", pa.concat_tables([ctx.recv("advert", from_=party) for party in terms.roster]))
@@ -124,8 +125,9 @@ def _collect(ctx: Context, terms: Terms, done: set[int]) -> tuple[Total, int, La
     return total, number, lanes, size
 
 
-def _terms(ctx: Context) -> Terms:
-    return Terms(f"{ctx.run}/{ctx.step}", ctx.attempt, ctx.parties("data_holder"))
+def _terms(ctx: Context, paid: bool = False) -> Terms:
+    counted = f"{ctx.run}/{ctx.step}" + (f"/{ctx.attempt}" if paid else "")
+    return Terms(counted, ctx.attempt, ctx.parties("data_holder"))
 
 
 def _rows(schema: WireSchema, rows: Sequence[tuple[object, ...]]) -> pa.Table:

@@ -64,9 +64,10 @@ def sum_messages(reveals: str) -> tuple[Message, ...]:
 class Summer:
     """A data_holder's side of the sums of one step."""
 
-    def __init__(self, ctx: Context, bits: int = 3072) -> None:
-        """Agree on the attempt's key pair; `ConsentError` with fewer than three data_holders."""
+    def __init__(self, ctx: Context, bits: int = 3072, paid: bool = False) -> None:
+        """Agree on the attempt's key pair; `ConsentError` with fewer than three data_holders. `paid`: `masked_sum`."""
         self._ctx = ctx
+        self._counted = [ctx.run, ctx.step, *([ctx.attempt] if paid else [])]
         self._roster = ctx.parties("data_holder")
         if len(self._roster) < MIN_PARTIES:
             raise ConsentError(
@@ -112,7 +113,7 @@ class Summer:
         ctx = self._ctx
         lasting = [ctx.run, ctx.step, round_number, *self._roster, bound.hex(), repr(lanes), values.size]
         record = bytes.fromhex(digest([*lasting, digest_bytes(np.asarray(values, np.float64).tobytes())]))
-        kept = ctx.keys.keep(f"sum.{digest([ctx.run, ctx.step, round_number])}", lambda: record)
+        kept = ctx.keys.keep(f"sum.{digest([*self._counted, round_number])}", lambda: record)
         if round_number in self._rounds or kept != record:
             raise StateError(
                 "a second sum of one round would show a party's part", expected="one sum for each round",
@@ -158,9 +159,7 @@ class Summer:
             )  # fmt: skip
 
 
-def relay(
-    ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None
-) -> None:
+def relay(ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None) -> None:
     """Add the parts of `rounds` sums in the order of the parties' names, return the totals, then call `after`."""
     roster, done = ctx.parties("data_holder"), set[int]()
     key = PublicKey.from_bytes(ctx.recv("public_key", from_=roster[0])["key"][0].as_py())

@@ -59,11 +59,14 @@ def sum_messages(reveals: str) -> tuple[Message, ...]:
     )
 
 
-def open_total(ctx: Context, params: SumParams) -> Total:
-    """Agree on this attempt's keys, and return what adds; `ConsentError` with fewer than three data_holders."""
+def open_total(ctx: Context, params: SumParams, paid: bool = False) -> Total:
+    """Agree on this attempt's keys, and return what adds; `ConsentError` with fewer than three data_holders.
+
+    `paid`: sums have noise that every attempt pays for anew (`private_sum`); else a further attempt may only repeat.
+    """
     if params.protection == "paillier":
-        return paillier_sum.Summer(ctx, params.key_bits).total
-    return masked_sum.Summer(ctx).total if params.protection == "secagg" else clear_sum.Summer(ctx).total
+        return paillier_sum.Summer(ctx, params.key_bits, paid).total
+    return masked_sum.Summer(ctx, paid).total if params.protection == "secagg" else clear_sum.Summer(ctx).total
 
 
 def relay(

@@ -1,4 +1,4 @@
-"""The node's database: runs, attempts, idempotency keys, approvals, nonces and the ledger.
+"""The node's database: runs, attempts, idempotency keys, approvals, privacy budgets, nonces and the ledger.
 
 SQLite in write-ahead mode by default; any SQLAlchemy URL works (PostgreSQL is tested when ACCORD_TEST_POSTGRES is set).
 The node and its worker process write at the same time, so a writing transaction takes its lock at the beginning:
@@ -8,10 +8,10 @@ a reader that turns into a writer would otherwise fail in SQLite.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Engine, String, Text, UniqueConstraint, create_engine, event
+from sqlalchemy import JSON, BigInteger, Connection, Engine, String, Text, UniqueConstraint, create_engine, event
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 NAME, DIGEST = String(128), String(64)
@@ -111,6 +111,15 @@ class Approval(Table):
     created: Mapped[float]
 
 
+class PrivacyBudget(Table):
+    """What a data set of this party has spent of its privacy, over all accords (runtime/spending.py)."""
+
+    __tablename__ = "budgets"
+    data_set: Mapped[str] = mapped_column(NAME, primary_key=True)
+    version: Mapped[int]  # of the row: of two that charge at a time, the later one reads again
+    charges: Mapped[list[Any]]
+
+
 class Nonce(Table):
     """A token's nonce that has been used; kept until the token would be too old anyway, across restarts."""
 
@@ -161,11 +170,15 @@ class Database:
         Table.metadata.create_all(self.engine)
 
     @contextmanager
-    def write(self) -> Iterator[Session]:
-        """Open a transaction that may write; committed at the end, rolled back by an exception."""
+    def write(self, *, durable: bool = False) -> Iterator[Session]:
+        """Open a transaction that may write; committed at the end, rolled back by an exception.
+
+        `durable`: it outlasts a loss of power too, at the price of a wait for the disk.
+        """
         with self.engine.connect().execution_options(accord_write=True) as connection:
-            with Session(connection, expire_on_commit=False) as session, session.begin():
-                yield session
+            with _synchronous(connection) if durable else nullcontext():
+                with Session(connection, expire_on_commit=False) as session, session.begin():
+                    yield session
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -183,6 +196,20 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+
+
+@contextmanager
+def _synchronous(connection: Connection) -> Iterator[None]:
+    """Let SQLite wait for the disk at each commit; PostgreSQL does by itself."""
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    driver = connection.connection
+    driver.cursor().execute("PRAGMA synchronous=FULL")
+    try:
+        yield
+    finally:
+        driver.cursor().execute("PRAGMA synchronous=NORMAL")
 
 
 def _engine(url: str) -> Engine:

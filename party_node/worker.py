@@ -25,6 +25,7 @@ from base.files import refusal
 from components.registry import component
 from features import spark
 from party_node.accords import Accords
+from party_node.budgets import SqlBudgets
 from party_node.database import Database, Run
 from party_node.ledger_store import SqlLedgerStore
 from party_node.logs import configure
@@ -35,6 +36,7 @@ from runtime.artifacts import Ref, Store
 from runtime.execute import StepTask, execute
 from runtime.party import Home
 from runtime.services import party_keys, services
+from runtime.spending import Spending
 from transport.channel import Channel
 from transport.flight import FlightCarrier
 from transport.inbox import DirectoryInbox
@@ -177,7 +179,9 @@ class Worker:
         terms, conf = accord.terms, self._home.conf.spark
         keys = party_keys(self._home, {name: party.keys for name, party in terms.parties.items()}, terms.accord)
         entries = {k: v.model_dump(mode="json") for k, v in terms.parties[self._home.party].data_sets.items()}
-        return services(self._home, keys, entries, lambda: spark.session(conf.master, conf.options))
+        limits = terms.model_dump(mode="json")["privacy"]
+        spending = Spending(terms.accord, limits, SqlBudgets(self._database))
+        return services(self._home, keys, entries, lambda: spark.session(conf.master, conf.options), spending.charge)
 
     def _run_row(self, run: str) -> Run:
         with self._database.read() as session:

@@ -21,6 +21,7 @@ from base.files import write_whole
 from components.registry import catalogue
 from crypto.node_keys import NodePublicKeys
 from pipelines.alignment_terms import AlignmentTerms, Locate, admit_alignment, need
+from pipelines.privacy_terms import PrivacyTerms, admit_privacy
 from pipelines.spec import Name, PipelineSpec, Strict
 from pipelines.sum_terms import SumTerms, admit_sum
 from pipelines.wrong_document import refuse
@@ -50,7 +51,7 @@ class PartyTerms(Strict):
         return NodePublicKeys(bytes.fromhex(self.signing_key), bytes.fromhex(self.agreement_key))
 
 
-class AccordTerms(AlignmentTerms, SumTerms):
+class AccordTerms(AlignmentTerms, SumTerms, PrivacyTerms):
     """What the parties agree on."""
 
     accord: Name
@@ -107,6 +108,7 @@ class SignedAccord(Strict):
             if step.component.startswith("align_"):
                 admit_alignment(terms, spec, name, where)
             admit_sum(terms, spec, name, where)
+            admit_privacy(terms, spec, name, where)
         for name, party, data_set in data_sets(spec):
             found = where(("steps", name, "params", "data_sets", party))
             need("party", {party}, set(terms.parties), found)

@@ -26,6 +26,7 @@ from runtime.context import Observer, Services
 from runtime.execute import StepTask, execute, parse_params
 from runtime.party import Home
 from runtime.services import party_keys, services
+from runtime.spending import MemoryBudgets, Spending
 from transport.channel import Carrier, Channel
 from transport.door import Door
 from transport.ledger import Ledger
@@ -140,7 +141,9 @@ def _parties(
         ledger = Ledger(keys, MemoryLedgerStore())
         carrier = exchange.join(Door(guard, ledger, MemoryInbox()))
         entries = {k: v.model_dump(mode="json") for k, v in accord.terms.parties[party].data_sets.items()}
-        offered = services(homes[party], keys, entries, spark)
+        limits = accord.terms.model_dump(mode="json")["privacy"]
+        spending = Spending(spec.accord, limits, MemoryBudgets())  # nothing leaves: it costs the parties nothing
+        offered = services(homes[party], keys, entries, spark, spending.charge)
         found[party] = Party(homes[party], offered, Store(root / party), ledger, carrier)
     return found
 

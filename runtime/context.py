@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from base.errors import ConsentError
 from components.contract import Checkpoint, Keys, require
+from crypto.budget import Release
 from features.spec import FeatureSpec
 from runtime.randomness import Randomness
 from runtime.spill import Spill
@@ -27,6 +29,10 @@ class Observer(Protocol):
         """How far the step is."""
 
 
+def _no_budget(data_set: str, release: Release, what: str) -> None:
+    raise ConsentError("there is no privacy budget here", expected="a node", found="a step without one")
+
+
 @dataclass(frozen=True)
 class Services:
     """What a party offers to every step that it runs."""
@@ -36,6 +42,7 @@ class Services:
     spark: Callable[[], Any]
     spec: Callable[[str], FeatureSpec]
     data: Callable[[str], tuple[pa.Table, Mapping[str, Any]]]
+    charge: Callable[[str, Release, str], None] = _no_budget  # data set, release, what for
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,6 +115,10 @@ class StepContext:
     def data(self, name: str) -> tuple[pa.Table, Mapping[str, Any]]:
         """Return a data set of this party with its entry in the accord."""
         return self.services.data(name)
+
+    def charge(self, data_set: str, release: Release, name: str) -> None:
+        """Spend what a release costs of the privacy budget of a data set of this party."""
+        self.services.charge(data_set, release, f"{self.run}/{self.step}/{self.attempt}: {name}")
 
     def require(self, condition: bool, what: str, *, expected: object, found: object, remedy: str = "") -> None:
         """Raise `DataError` unless the condition holds."""

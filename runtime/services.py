@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from base.errors import DataError
+from crypto.budget import Release
 from crypto.node_keys import NodeKeys, NodePublicKeys
 from features.spec import FeatureSpec, load_all
 from runtime.context import Services
@@ -23,9 +24,13 @@ def party_keys(home: Home, peers: Mapping[str, NodePublicKeys], accord: str = ""
 
 
 def services(
-    home: Home, keys: PartyKeys, data_sets: Mapping[str, Mapping[str, Any]], spark: Callable[[], Any]
+    home: Home,
+    keys: PartyKeys,
+    data_sets: Mapping[str, Mapping[str, Any]],
+    spark: Callable[[], Any],
+    charge: Callable[[str, Release, str], None],
 ) -> Services:
-    """Return the services of one party; `data_sets` are its entries in the accord."""
+    """Return the services of one party; `data_sets` are its entries in the accord, `charge` is `Spending.charge`."""
     specs = load_all(home.specs_directory)
 
     def spec(name: str) -> FeatureSpec:
@@ -40,4 +45,4 @@ def services(
             )
         return read_data_set(home, name), data_sets[name]
 
-    return Services(keys=keys, party_secret=party_secret(home.path("keys")), spark=spark, spec=spec, data=data)
+    return Services(keys, party_secret(home.path("keys")), spark, spec, data, charge)

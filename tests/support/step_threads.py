@@ -13,6 +13,7 @@ from runtime.context import Services, StepContext
 from runtime.execute import parse_params
 from runtime.keys import PartyKeys
 from runtime.randomness import Randomness
+from runtime.spending import MemoryBudgets, Spending
 from runtime.spill import Spill
 from transport.channel import Channel
 from transport.door import Door, PlanGuard
@@ -45,6 +46,7 @@ class Threads:
 
     def __init__(self, folder):
         self.folder, self._nodes, self._secrets = folder, {}, {}
+        self.privacy, self.budgets = {}, {}  # the accord's limits by data set; what each party's have spent
 
     def __call__(
         self, part, roles, inputs, params=None, *, run="run", step="step", attempt=1, seed=1, functions=None, specs=None
@@ -66,7 +68,9 @@ class Threads:
         def one(party):
             keys = PartyKeys(party, self._nodes[party], publics, self.folder / party)
             watcher = Watcher(outcome.metrics.setdefault(party, {}))
-            services = Services(keys, party.encode() * 8, None, (specs or {}).get(party, {}).__getitem__, None)
+            spending = Spending("test", self.privacy, self.budgets.setdefault(party, MemoryBudgets()))
+            specs_here = (specs or {}).get(party, {}).__getitem__
+            services = Services(keys, party.encode() * 8, None, specs_here, None, spending.charge)
             channel = Channel(
                 party, parties[party], roles, run, step, attempt, table, carriers[party], ledgers[party],
                 deadline_seconds=60, cancelled=lambda: stop[0] if stop else None,

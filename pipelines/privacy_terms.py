@@ -1,0 +1,61 @@
+"""What an accord lets a data set spend of its privacy, and whether a step that adds noise keeps to it.
+
+Nothing is allowed that the terms do not name. The limit is over everything that the data set has ever spent, under any
+accord: ε at the accord's δ; the node refuses what would exceed it when it happens (`runtime.spending`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from base.errors import ConsentError
+from pipelines.alignment_terms import REMEDY, Locate, need
+from pipelines.spec import Name, PipelineSpec, Strict
+
+
+class PrivacyLimit(Strict):
+    """What a data set may spend in its life; the unit is one person at one party."""
+
+    epsilon: Annotated[float, Field(gt=0)]
+    delta: Annotated[float, Field(gt=0, lt=1)]  # well below 1/people
+
+
+class PrivacyTerms(Strict):
+    """What the parties agree on about noise."""
+
+    privacy: dict[Name, PrivacyLimit] = {}  # by data set, of whatever party
+
+
+def admit_privacy(terms: PrivacyTerms, spec: PipelineSpec, step: str, at: Locate) -> None:
+    """Raise `ConsentError` unless the noise of step `step` keeps to the terms; a step without `dp` is no matter."""
+    dp: dict[str, Any] | None = spec.step_params(step).get("dp")
+    if dp is None:
+        return
+    path = ("steps", step, "params", "dp")
+    data_set = dp["data_set"]
+    need("data set that spends privacy", {data_set}, set(terms.privacy), at((*path, "data_set")))
+    for party in spec.step_roles(step)["data_holder"]:
+        if data_set not in (read := _read_by(spec, step, party)):
+            raise ConsentError(
+                "the data set that pays is not one that the sum is over", expected=", ".join(sorted(read)) or "none",
+                found=f"{data_set}, which {party} does not load for it", where=at((*path, "data_set")),
+                remedy="name the data set that has the people",
+            )  # fmt: skip
+    for name, most in terms.privacy[data_set].model_dump().items():
+        if dp[name] > most:
+            raise ConsentError(
+                f"{name} of a step is beyond what the accord lets {data_set} spend", expected=f"at most {most:g}",
+                found=f"{dp[name]:g}", where=at((*path, name)), remedy=REMEDY,
+            )  # fmt: skip
+
+
+def _read_by(spec: PipelineSpec, step: str, party: str) -> set[str]:
+    """Return the data sets of a party that a step depends on, through all steps before it."""
+    found, waiting = set[str](), [step]
+    while waiting:
+        name = waiting.pop()
+        found |= set(spec.steps[name].params.get("data_sets", {}).get(party, ()))
+        waiting += spec.upstream(name)
+    return found
