@@ -110,8 +110,10 @@ class Trainer:
             return {}
         share, folder = job.shares[party], self._root / "tables" / job.name.replace(" ", "_") / party
         catalogue = [f"{i:06}" for i in range(share.items)]
+        ratings = pa.table({"user": share.user, "item": share.item, "rating": share.rating})
         tables = {
-            "train": pa.table({"user": share.user, "item": share.item, "rating": share.rating}),
+            "train": ratings,
+            "validation": ratings.slice(0, 0),
             "users": pa.table({"user_id": [f"{u:06}" for u in range(share.users)]}),
             "items": pa.table({"item_id": catalogue}),
         }

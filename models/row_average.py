@@ -3,12 +3,14 @@
 McMahan et al. (2017), "Communication-Efficient Learning of Deep Networks from Decentralized Data", algorithm 1, with a
 weight for each row instead of one for the model (Perifanis and Efraimidis 2022, section 4.2):
 
-    V_i ← V_i + Σ_j w_ij ΔV_ij / Σ_j w_ij
+    V_i ← V_i + Σ_j a_ij ΔV_ij / Σ_j a_ij,    a_ij = w_ij / W_i · s_j
 
-A party contributes numerator and denominator in one vector, so one sum gives both and nobody can take them apart.
+W_i = Σ_j w_ij is summed once, before the first round. The denominator is 1 when every party takes all its steps; else
+it travels beside the numerator in the same vector, so nobody can take the two apart.
 
-    V    item side (I, k+1): bias, then factors          ΔV_j  change that party j's local epochs made to it
+    V    item side (I, c)                ΔV_j  change that party j's local epochs made to it
     w_j  raters of each item at party j (I,), 0 where the party withholds the row
+    s_j  the part of the local steps that party j took in a round, 1 for all of them
 """
 
 from __future__ import annotations
@@ -27,25 +29,41 @@ def row_weights(user: NDArray[np.int32], item: NDArray[np.int32], items: int, mi
     return np.where(raters >= min_raters, raters, 0)
 
 
-def contribution(w: Counts, change: Floats) -> Floats:
-    """Return w·ΔV flat, (rows·(k+1),), for w (rows,) and ΔV (rows, k+1); what is withheld is exactly 0."""
-    return np.asarray((w[:, None] * change).ravel())
+def portions(w: Counts, W: Counts) -> Floats:
+    """Return w/W (rows,), the party's part in the average of each row; 0 where nobody trains the row."""
+    return np.asarray(w / np.maximum(W, 1))
 
 
-def to_digits(w: Counts, base: int) -> Counts:
-    """Return w as two digits, high then low, (2·rows,): short lanes hold wide counts; ValueError from base² on."""
-    if np.any(w < 0) or np.any(w >= base**2):
-        raise ValueError(f"a weight is not within 0..{base**2 - 1}")
-    return np.concatenate([w // base, w % base])
+def to_fixed(values: Floats, exponent: int, limit: int, rng: np.random.Generator | None = None) -> tuple[Counts, int]:
+    """Return q = values·2^exponent as integers within ±limit, and how many were clipped.
+
+    Rounded to nearest, or with `rng` up or down at random so that the mean stays (stochastic rounding): with few bits
+    a small change would else never arrive.
+    """
+    scaled = np.ldexp(values, exponent)
+    q = np.rint(scaled) if rng is None else np.floor(scaled + rng.random(scaled.shape))
+    return np.clip(q, -limit, limit).astype(np.int64), int(np.count_nonzero(np.abs(q) > limit))
 
 
-def from_digits(digits: Counts, base: int) -> Counts:
-    """Return the counts (rows,) of added digits (2·rows,); digits may have grown beyond the base."""
-    high, low = np.split(digits, 2)
-    return np.asarray(high * base + low)
+def exponent_for(step: Floats, limit: int, room: float = 4.0) -> int:
+    """Return the exponent at which values up to `room` times the largest of `step` still fit into ±limit."""
+    largest = max(float(np.abs(step).max(initial=0.0)), 2.0**-20)
+    return int(np.clip(np.floor(np.log2(limit / (room * largest))), -20, 40))
 
 
-def averaged(V: Floats, weighted: Floats, W: Counts) -> Floats:
-    """Return V + Σ w·ΔV / W for rows (rows, k+1), W = Σ w (rows,); a row that nobody trained stays as it was."""
-    step = weighted.reshape(V.shape) / np.maximum(W, 1)[:, None]
-    return np.asarray(np.where(W[:, None] > 0, V + step, V))
+def to_digits(value: int, base: int, places: int) -> Counts:
+    """Return value as digits, high first (places,): short lanes hold a wide number; ValueError when it does not fit."""
+    if not 0 <= value < base**places:
+        raise ValueError(f"a number is not within 0..{base}^{places} - 1")
+    return np.array([value // base**n % base for n in reversed(range(places))], np.int64)
+
+
+def from_digits(digits: Counts, base: int) -> int:
+    """Return the number of added digits, which may have grown beyond the base."""
+    return sum(int(digit) * base**n for n, digit in enumerate(reversed(digits.tolist())))
+
+
+def averaged(V: Floats, numerator: Floats, denominator: Floats | float = 1.0) -> Floats:
+    """Return V + numerator/denominator for rows (rows, c), denominator (rows,) or 1; rows of a denominator 0 stay."""
+    d = np.broadcast_to(np.asarray(denominator, np.float64).reshape(-1, 1), (len(V), 1))
+    return np.asarray(np.where(d > 0, V + numerator / np.where(d > 0, d, 1.0), V))

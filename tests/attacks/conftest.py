@@ -10,8 +10,11 @@ import pytest
 
 from base.canonical import digest
 from components import horizontal_mf
+from components.averaging import train
 from components.contract import require
+from components.round_average import RoundAverage, Shared
 from crypto.packing import Lanes
+from models.row_average import exponent_for
 from runtime.randomness import Randomness
 
 
@@ -23,20 +26,21 @@ class Rounds:
     params: horizontal_mf.HorizontalMfParams
     items: int
     models: dict = field(default_factory=dict)
-    vectors: list = field(default_factory=list)  # round -> {party: its vector in fixed point}
+    vectors: list = field(default_factory=list)  # sum -> {party: its vector of integers}; the first are the counts
     before: list = field(default_factory=list)  # round -> V that everyone started from, rows of the round
     rows: list = field(default_factory=list)  # round -> the rows that the round is about
+    exponents: list = field(default_factory=list)  # round -> the scale of its values
 
     @property
     def lanes(self):
-        return Lanes(self.params.lane, self.params.fraction, len(self.models))
+        return Lanes(self.params.lane, 0, len(self.models))
 
     def change(self, t, parties):
-        """Return (Σ w·ΔV over `parties` (rows, k+1), Σ w (rows,)) of a round."""
-        total = sum(self.vectors[t][party] for party in parties)
-        weighted, digits = np.split(total, [self.before[t].size])
-        W = horizontal_mf.from_digits(np.rint(np.ldexp(digits, self.lanes.fraction)).astype(int), self.lanes.limit + 1)
-        return weighted.reshape(self.before[t].shape), W
+        """Return (Σ w·ΔV over `parties` (rows, k+1), Σ w (rows,)) of training round t = 0, 1, ..."""
+        rows, before = self.rows[t], self.before[t]
+        W, w = (sum(self.vectors[0][p] for p in some)[: self.items][rows] for some in (self.models, parties))
+        values = sum(self.vectors[t + 1][p] for p in parties)[: before.size].reshape(before.shape)
+        return np.ldexp(values.astype(float), -self.exponents[t]) * W[:, None], w
 
     def start(self, party, users, private=True):
         """Return P_0 of a party: from its secret, or as the run seed alone would give it."""
@@ -49,16 +53,18 @@ class Rounds:
         streams = Randomness(self.seed, "attack/train", b"")
         shape = (self.items, self.params.embedding_size)
         V = np.column_stack([np.zeros(self.items), streams.shared("Q").normal(0, self.params.start_deviation, shape)])
-        W = np.ones(self.items, int)
-        for vectors in self.vectors:
-            rows = np.flatnonzero(W > 0)
-            self.rows.append(rows)
-            self.before.append(V[rows].copy())
-            V[rows], W[rows] = horizontal_mf.decode(sum(vectors.values()), V[rows], self.lanes)
+        *W, N, _ = sum(self.vectors[0].values())
+        state = RoundAverage(Shared(V, np.empty(0)), np.array(W), np.zeros(self.items), 0, N, self.lanes.limit)
+        for t, vectors in enumerate(self.vectors[1:], start=1):
+            state.rows = np.flatnonzero(state.W > 0)
+            self.rows.append(state.rows)
+            self.before.append(state.shared.V[state.rows].copy())
+            self.exponents.append(exponent_for(state.largest[0], state.limit))
+            state.take(sum(vectors.values()), t)
 
 
 class _Context:
-    """A context without a channel: `horizontal_mf.train` gets its total from the harness."""
+    """A context without a channel: `averaging.train` gets its total from the harness."""
 
     def __init__(self, party, parties, inputs, seed, shared_start):
         self.party, self.inputs, self.checkpoint, self._parties = party, inputs, self, parties
@@ -105,22 +111,28 @@ def watched():
 
         def one(party):
             user, item, rating = banks[party]
-            train = {"user": user.astype(np.int32), "item": item.astype(np.int32), "rating": rating.astype(np.float32)}
+            rows = {"user": user.astype(np.int32), "item": item.astype(np.int32), "rating": rating.astype(np.float32)}
             people = pa.table({"user_id": [str(u) for u in range(int(user.max()) + 1)]})
-            tables = {"train": pa.table(train), "users": people, "items": pa.table({"item_id": catalogue})}
+            tables = {
+                "train": pa.table(rows),
+                "validation": pa.table(rows).slice(0, 0),
+                "users": people,
+                "items": pa.table({"item_id": catalogue}),
+            }
             ctx = _Context(party, parties, {"ratings": tables, "statistics": statistics}, seed, shared_start)
 
             def total(values, lanes, t, bound, name):
                 with lock:
                     while len(seen.vectors) <= t:
                         seen.vectors.append({})
-                    seen.vectors[t][party] = np.ldexp(lanes.quantise(values).astype(float), -lanes.fraction)
+                    seen.vectors[t][party] = lanes.quantise(values)
                 barrier.wait(timeout=120)
                 return sum(seen.vectors[t][p] for p in parties)
 
             try:
-                own = horizontal_mf.load(ctx, params)
-                seen.models[party] = horizontal_mf.train(ctx, params, own, total)["model"]
+                learner = horizontal_mf.Learner(ctx, params)
+                train(ctx, params, learner, total)
+                seen.models[party] = learner.part()
             except threading.BrokenBarrierError:
                 return  # another party has failed, and its error is the one to see
             except Exception:

@@ -8,6 +8,7 @@ import pytest
 
 from base.canonical import digest
 from components import horizontal_mf
+from components.averaging import train
 from demo.pooled import Arms, union
 from models import mf
 from models.metrics import root_mean, squared_error
@@ -44,11 +45,13 @@ def federated(threads, banks):
 
     def bank(ctx, params):
         def total(values, lanes, t, bound, name):
-            seen[t, ctx.party] = np.ldexp(lanes.quantise(values).astype(float), -lanes.fraction)
+            seen[t, ctx.party] = lanes.quantise(values)
             barrier.wait(timeout=300)
             return sum(seen[t, party] for party in BANKS)
 
-        return horizontal_mf.train(ctx, params, horizontal_mf.load(ctx, params), total)
+        learner = horizontal_mf.Learner(ctx, params)
+        train(ctx, params, learner, total)
+        return {"model": learner.part()}
 
     rating = np.concatenate([banks[party]["train"]["rating"].to_numpy() for party in BANKS])
     statistics = {"mean": float(rating.mean()), "catalogue": digest(ITEMS)}

@@ -1,10 +1,20 @@
+"""Row-wise averages in few bits: the mean of the parties that trained a row, whatever the scale."""
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from models.row_average import averaged, contribution, from_digits, row_weights, to_digits
+from models.row_average import averaged, exponent_for, from_digits, portions, row_weights, to_digits, to_fixed
+
+
+def test_a_weight_counts_people_and_is_0_below_the_least():
+    user = np.array([0, 0, 1, 2, 0, 1], np.int32)
+    item = np.array([0, 0, 0, 0, 1, 1], np.int32)  # user 0 rated item 0 twice
+    np.testing.assert_array_equal(row_weights(user, item, 3, min_raters=3), [3, 0, 0])
+    np.testing.assert_array_equal(row_weights(user, item, 3, min_raters=2), [3, 2, 0])
+
 
 FLOATS = st.floats(-3, 3)
 
@@ -20,7 +30,7 @@ def parties(draw):
 
 
 def average(V, w, Δ):
-    return averaged(V, sum(contribution(a, b) for a, b in zip(w, Δ, strict=True)), sum(w))
+    return averaged(V, sum(portions(a, sum(w))[:, None] * b for a, b in zip(w, Δ, strict=True)))
 
 
 @given(parties())
@@ -34,22 +44,11 @@ def test_a_row_is_the_weighted_mean_of_those_who_trained_it(case):
         np.testing.assert_allclose(found[i], expected, atol=1e-9)
 
 
-@given(parties(), FLOATS)
-def test_what_all_do_alike_is_what_the_average_does(case, step):
-    V, w, _ = case
-    found = average(V, w, [np.full_like(V, step) for _ in w])
-    trained = sum(w) > 0
-    np.testing.assert_allclose(found[trained], V[trained] + step, atol=1e-9)
-    np.testing.assert_array_equal(found[~trained], V[~trained])
-
-
 @given(parties())
 def test_a_party_that_withholds_a_row_does_not_touch_it(case):
     V, w, Δ = case
-    other = [Δ[0] + 100.0, *Δ[1:]]
     silent = w[0] == 0
-    np.testing.assert_array_equal(average(V, w, Δ)[silent], average(V, w, other)[silent])
-    assert np.all(contribution(w[0], Δ[0]).reshape(V.shape)[silent] == 0)
+    np.testing.assert_array_equal(average(V, w, Δ)[silent], average(V, w, [Δ[0] + 100.0, *Δ[1:]])[silent])
 
 
 @given(parties())
@@ -60,19 +59,44 @@ def test_the_order_and_the_scale_of_weights_do_not_matter(case):
     np.testing.assert_allclose(average(V, [3 * a for a in w], Δ), found, atol=1e-9)
 
 
-@given(arrays(np.int64, (3, 5), elements=st.integers(0, 2**26 - 1)))
-def test_added_digits_are_the_digits_of_the_sum(w):
-    digits = np.array([to_digits(row, 2**13) for row in w])
-    assert digits.max() < 2**13
-    np.testing.assert_array_equal(from_digits(digits.sum(axis=0), 2**13), w.sum(axis=0))
+def test_steps_count_in_numerator_and_denominator():
+    w, steps = np.array([[10], [30]]), np.array([1.0, 0.5])
+    a = portions(w, w.sum(0)) * steps[:, None]  # 1/4 and 3/8
+    V = averaged(np.zeros((1, 1)), (a * [[1.0], [3.0]]).sum(0)[:, None], a.sum(0))
+    np.testing.assert_allclose(V, (10 * 1 + 15 * 3) / 25)
 
 
-def test_a_weight_that_two_digits_cannot_hold_is_refused():
-    with pytest.raises(ValueError, match="within"):
-        to_digits(np.array([2**26]), 2**13)
+def test_a_row_that_nobody_trained_stays():
+    V = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(averaged(V, np.ones((2, 2)), np.array([0.0, 0.5])), [[1, 2], [5, 6]])
+    np.testing.assert_array_equal(portions(np.array([0, 3]), np.array([0, 4])), [0, 0.75])
 
 
-def test_weights_count_people_and_not_ratings():
-    user, item = np.array([0, 0, 1, 2, 2], np.int32), np.array([0, 0, 0, 1, 0], np.int32)
-    np.testing.assert_array_equal(row_weights(user, item, 3, 1), [3, 1, 0])
-    np.testing.assert_array_equal(row_weights(user, item, 3, 2), [3, 0, 0])
+@given(st.integers(0, 128**3 - 1), st.integers(0, 128**3 - 1))
+def test_digits_add_like_the_numbers(a, b):
+    assert from_digits(to_digits(a, 128, 3) + to_digits(b, 128, 3), 128) == a + b
+
+
+def test_a_number_beyond_its_digits_is_refused():
+    for value in (128**2, -1):
+        with pytest.raises(ValueError, match="not within"):
+            to_digits(value, 128, 2)
+
+
+@given(st.floats(1e-6, 1e3), st.sampled_from([63, 127, 8191]))
+def test_a_scale_has_room_for_four_times_the_largest_step(largest, limit):
+    exponent = exponent_for(np.array([largest, -largest / 2]), limit)
+    assert 4 * largest * 2.0**exponent <= limit < 8 * largest * 2.0 ** (exponent + 1) or exponent in (-20, 40)
+    _, clipped = to_fixed(np.array([4 * largest]), exponent, limit)
+    assert clipped == 0
+
+
+def test_values_beyond_the_lanes_are_clipped_and_counted():
+    q, clipped = to_fixed(np.array([1.0, 100.0, -100.0]), 3, 127)
+    assert (q.tolist(), clipped) == ([8, 127, -127], 2)
+
+
+def test_rounding_at_random_keeps_the_mean():
+    q, _ = to_fixed(np.full(40_000, 0.3), 0, 127, np.random.default_rng(1))
+    assert set(q) == {0, 1}
+    assert abs(q.mean() - 0.3) < 0.01  # four deviations
