@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -54,18 +55,23 @@ class Channel:
     _seq: Counter[tuple[str, str, str]] = field(default_factory=Counter, init=False, repr=False)
 
     def send(self, name: str, table: pa.Table, to: str | None = None) -> None:
-        """Send a declared message to `to`, or to every other party that may receive it, in the order of names.
+        """Send a declared message to `to`, or to every other party that may receive it, to all of them at once.
 
-        Raises `MessageRefused` (undeclared, other schema, too large), the receiver's own error, or `DeadlinePassed`.
+        Raises `MessageRefused` (undeclared, other schema, too large), the receiver's own error, or `DeadlinePassed`; of
+        several receivers the error of the first that fails, and nobody is waited for any longer.
         """
         declared = self._declared(name, sends=True)
-        if not declared:
-            raise self._undeclared(name, f"to {to or 'all'}")
         found = {p: m for m in declared for p in self._others(m.receiver)}
-        for party in [to] if to is not None else sorted(found):
-            if party not in found:
-                raise self._undeclared(name, f"to {party}")
-            self._send_one(found[party], table, party)
+        if not declared or to not in (None, *found):
+            raise self._undeclared(name, f"to {to or 'all'}")
+        bodies = {message.receiver: encode(table, message) for message in declared}
+        receivers = sorted(found) if to is None else [to]
+        # Recorded in the order of names before a byte leaves; then who is slow keeps nobody waiting.
+        parcels = [
+            self._record(found[party], table.num_rows, bodies[found[party].receiver], party) for party in receivers
+        ]
+        for parcel, claim in zip(parcels, self._put_all(parcels), strict=True):
+            self.ledger.attach(OUT, _statement(parcel), claim)
 
     def recv(self, name: str, from_: str | None = None) -> pa.Table:
         """Wait for the next message of this name from `from_`, or from the only party that can send it.
@@ -77,31 +83,46 @@ class Channel:
         if party not in found or (from_ is None and len(found) != 1):
             raise self._undeclared(name, f"from {from_ or 'one of ' + ', '.join(sorted(found))}")
         key = self._key(name, party, self.party)
-        wait = _Wait(self, key, party)
+        wait = _Wait(self, key, party, self.cancelled)
         while True:
             body = self.carrier.get(key, min(PATIENCE_SECONDS, wait.remaining()))
             if body is not None:
                 return decode(body, found[party])
 
-    def _send_one(self, message: Message, table: pa.Table, party: str) -> None:
-        """Record, then send the same bytes until they are acknowledged."""
-        body = encode(table, message)
+    def _record(self, message: Message, rows: int, body: bytes, party: str) -> Parcel:
+        """Return what travels, recorded; the same bytes are sent until they are acknowledged."""
         key = self._key(message.name, self.party, party)
         digest = self.ledger.digest(key, message.protection, body)
-        statement = Statement(
-            key, message.schema.digest, str(message.protection), table.num_rows, len(body), digest
-        )  # fmt: skip
-        entry = self.ledger.record(OUT, statement)
-        claim = self.ledger.claim(entry)
         header = Header(
-            **asdict(key), schema=statement.schema, protection=statement.protection, rows=statement.rows, size=len(body)
+            **vars(key), schema=message.schema.digest, protection=str(message.protection), rows=rows, size=len(body)
         )
-        marker = Marker(slices=count_slices(len(body)), size=len(body), digest=digest, **asdict(claim))
-        self.ledger.attach(OUT, statement, self._put(Parcel(header, body, marker), party))
+        statement = Statement(key, header.schema, header.protection, rows, len(body), digest)
+        claim = self.ledger.claim(self.ledger.record(OUT, statement))
+        return Parcel(
+            header, body, Marker(slices=count_slices(len(body)), size=len(body), digest=digest, **vars(claim))
+        )
 
-    def _put(self, parcel: Parcel, party: str) -> Claim:
-        wait = _Wait(self, parcel.key, party)
-        pause = 0.05
+    def _put_all(self, parcels: list[Parcel]) -> list[Claim]:
+        """Return the receipts, in the order of the parcels."""
+        failed = list[Exception]()
+
+        def put(parcel: Parcel) -> Claim:
+            try:
+                return self._put(parcel, lambda: failed[0] if failed else self.cancelled())
+            except Exception as error:
+                failed.append(error)
+                raise
+
+        if len(parcels) == 1:
+            return [put(parcels[0])]
+        with ThreadPoolExecutor(max(1, len(parcels))) as pool:
+            puts = [pool.submit(put, parcel) for parcel in parcels]
+        if failed:
+            raise failed[0]
+        return [each.result() for each in puts]
+
+    def _put(self, parcel: Parcel, cancelled: Callable[[], Exception | None]) -> Claim:
+        wait, pause = _Wait(self, parcel.key, parcel.header.receiver, cancelled), 0.05
         while True:
             try:
                 return self.carrier.put(parcel, wait.remaining())
@@ -135,15 +156,17 @@ class Channel:
 class _Wait:
     """A wait that ends: at its deadline, or when somebody stops the step."""
 
-    def __init__(self, channel: Channel, key: MessageKey, party: str) -> None:
-        self._channel, self._key, self._party = channel, key, party
+    def __init__(
+        self, channel: Channel, key: MessageKey, party: str, cancelled: Callable[[], Exception | None]
+    ) -> None:
+        self._channel, self._key, self._party, self._cancelled = channel, key, party, cancelled
         self._since = datetime.now(UTC)
         self._end = time.monotonic() + channel.deadline_seconds
         self.last: AccordError | None = None
 
     def remaining(self) -> float:
         """Return the seconds left, more than 0; raise when there are none or the step was stopped."""
-        error = self._channel.cancelled()
+        error = self._cancelled()
         if error is not None:
             raise error
         left = self._end - time.monotonic()
@@ -163,3 +186,9 @@ class _Wait:
             remedy=f"see whether the node of {self._party} runs and what its step says",
             party=channel.party,
         )
+
+
+def _statement(parcel: Parcel) -> Statement:
+    """Return what the ledgers of both ends say of it."""
+    header = parcel.header
+    return Statement(parcel.key, header.schema, header.protection, header.rows, header.size, parcel.marker.digest)

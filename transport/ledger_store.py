@@ -41,24 +41,23 @@ class MemoryLedgerStore:
         """Start empty."""
         self._lock = Lock()
         self._chains: dict[str, list[Entry]] = {}
+        self._places: dict[tuple[MessageKey, str], int] = {}  # (key, direction) -> index in the chain of its run
         self._heads: dict[str, list[SignedHead]] = {}
 
     def append(self, key: MessageKey, direction: str, make: Callable[[Entry | None], Entry]) -> Entry:
         """See `LedgerStore`."""
         with self._lock:
             chain = self._chains.setdefault(key.run, [])
-            position = _position(chain, key, direction)
-            if position is None:
+            if (key, direction) not in self._places:
                 chain.append(make(chain[-1] if chain else None))
-            return chain[-1 if position is None else position]
+                self._places[key, direction] = len(chain) - 1
+            return chain[self._places[key, direction]]
 
     def attach(self, key: MessageKey, direction: str, claim: Claim) -> None:
         """See `LedgerStore`."""
         with self._lock:
-            chain = self._chains[key.run]
-            position = _position(chain, key, direction)
-            assert position is not None
-            chain[position] = replace(chain[position], claim=claim)
+            chain, place = self._chains[key.run], self._places[key, direction]
+            chain[place] = replace(chain[place], claim=claim)
 
     def entries(self, run: str) -> Sequence[Entry]:
         """See `LedgerStore`."""
@@ -74,8 +73,3 @@ class MemoryLedgerStore:
         """See `LedgerStore`."""
         with self._lock:
             return tuple(self._heads.get(run, ()))
-
-
-def _position(chain: Sequence[Entry], key: MessageKey, direction: str) -> int | None:
-    fits = (i for i, entry in enumerate(chain) if entry.direction == direction and entry.statement.key == key)
-    return next(fits, None)

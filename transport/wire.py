@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 from base.canonical import canonical_bytes
@@ -29,7 +29,7 @@ class Document:
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON."""
-        return canonical_bytes(asdict(self))
+        return canonical_bytes(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -131,7 +131,7 @@ class Statement:
 
     def document(self) -> dict[str, Any]:
         """Return the flat JSON form; both ends sign it."""
-        return {**asdict(self.key), **{name: value for name, value in vars(self).items() if name != "key"}}
+        return {**vars(self.key), **{name: value for name, value in vars(self).items() if name != "key"}}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Statement:

@@ -138,3 +138,39 @@ def test_a_peer_that_stays_down_ends_the_send_at_the_deadline(nodes, kit):
     with pytest.raises(DeadlinePassed, match="north was awaited to take message total") as caught:
         channel.send("total", kit.numbers(5), to="north")
     assert "nobody listens" in str(caught.value)
+
+
+class Meeting:
+    """A carrier that takes a message to north only once the one to south is out."""
+
+    def __init__(self, carrier, refuse=None):
+        self.carrier, self.refuse, self.south = carrier, refuse, threading.Event()
+
+    def put(self, parcel, seconds):
+        if parcel.header.receiver == "south":
+            self.south.set()
+            if self.refuse:
+                raise self.refuse
+        elif not self.south.wait(2) or self.refuse:
+            raise PeerDown("nobody listens at 127.0.0.1")
+        return self.carrier.put(parcel, seconds)
+
+    def get(self, key, patience):
+        return self.carrier.get(key, patience)
+
+
+def test_a_slow_receiver_keeps_nobody_waiting_and_the_ledger_keeps_the_order_of_names(channels, nodes, kit):
+    kit.make_channel(nodes["bureau"], Meeting(channels["bureau"].carrier)).send("total", kit.numbers(1, 2))
+    assert [channels[p].recv("total").num_rows for p in ("north", "south")] == [2, 2]
+    entries = nodes["bureau"].store.entries("run-1")
+    assert [entry.peer for entry in entries] == ["north", "south"]
+    assert all(entry.claim for entry in entries)
+
+
+def test_a_receiver_s_refusal_ends_the_wait_for_one_that_is_down(channels, nodes, kit):
+    carrier = Meeting(channels["bureau"].carrier, MessageRefused("another version"))
+    start = time.monotonic()
+    with pytest.raises(MessageRefused, match="another version"):
+        kit.make_channel(nodes["bureau"], carrier, deadline_seconds=60).send("total", kit.numbers(1))
+    assert time.monotonic() - start < 10
+    assert [entry.claim for entry in nodes["bureau"].store.entries("run-1")] == [None, None]
