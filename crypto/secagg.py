@@ -30,7 +30,8 @@ of what a restored snapshot brings back. A restored party is refused and starts 
 attempt repeats a round only with the same roster, t, model, rows, list of survivors and OWN VALUES: two sums that
 differ by one party show it, and two over changed values show the change. So the store holds a digest of the values as
 packed: whoever reads the party's store can test guesses of a whole vector. (Who did not sign the first list relies on
-the t who did: 2t > n + colluders holds across attempts.)
+the t who did: 2t > n + colluders holds across attempts.) Under `stop` the list needs no claim: its parties are the
+roster, and a party has one y and one b in a round whichever list it signs.
 Under `stop`, whoever steals a running party's memory and has what the aggregator saw reads this party's earlier
 vectors of the attempt; a new attempt ends that.
 """
@@ -164,8 +165,7 @@ class Party(Secret):
             if peer != self._party:
                 (plus if peer < self._party else minus).append(pair_seed(now.key, public, context))
         # All that a peer can make fail is behind; claim the pads, then use them.
-        self._same("round", now.number, sha(now.lasting, digest(words)))
-        self._once("mask", self._terms.attempt, now.number)
+        self._claim("round", now.number, sha(now.lasting, digest(words)))
         now.shares, now.offered, now.context = taken
         add_pads(words, plus, minus)
         now.y, now.stage = digest(words), "masked"
@@ -180,8 +180,8 @@ class Party(Secret):
                 "a list of vectors that this party does not sign", expected=f"{self._terms.t} or more, its own as sent",
                 found=len(survivors), remedy="a vector was changed or too many parties dropped: start a new attempt",
             )  # fmt: skip
-        self._same("survivors", now.number, sha(now.lasting, *(party.encode() for party in sorted(survivors))))
-        self._once("list", self._terms.attempt, now.number)
+        if self._terms.threshold is not None:
+            self._claim("survivors", now.number, sha(now.lasting, *(party.encode() for party in sorted(survivors))))
         now.survivors, now.stage = dict(survivors), "agreed"
         listed = list_digest(now.context, survivors)
         return Consent(listed, self._keys.sign(consent_text(self._party, listed)))
@@ -260,22 +260,37 @@ class Party(Secret):
             raise StateError("not the time for this request", expected=stage, found=found)
         return self._round
 
-    def _once(self, *what: object, ours: bool = True) -> None:
-        """Claim a number for ever; `StateError` when it was claimed before (by this process or an earlier life)."""
-        token = os.urandom(32)
-        if self._keys.keep(self._name(*what), lambda: token) != token and ours:
-            raise StateError(
-                f"a second {what[0]} of one number would use a pad twice", expected="numbers that never come back",
-                found=f"{what[0]} {what[1:]} again", remedy="start a new attempt",
-            )  # fmt: skip
+    def _claim(self, what: str, number: int, record: bytes) -> None:
+        """Claim a round for this attempt, over `record`, for ever: `StateError` when it was over something else.
 
-    def _same(self, what: str, number: int, record: bytes) -> None:
-        if self._keys.keep(self._name(what, number), lambda: record) != record:
+        One durable record where no earlier attempt came as far, as in every first attempt; two where one did.
+        """
+        ours = record + self._terms.attempt.to_bytes(8, "big")
+        own = ours + os.urandom(32)
+        kept = self._keys.keep(self._name(what, number), lambda: own)
+        if not kept.startswith(record):
             raise StateError(
                 "a second sum of one round over something else would show a party's part",
                 expected="the same roster, survivors, model, rows and values", found=f"round {number} differs",
                 remedy="start a new run",
             )  # fmt: skip
+        if kept.startswith(ours) and kept != own:
+            raise self._again(what, number)
+        if kept != own:
+            self._once(what, self._terms.attempt, number)
+
+    def _once(self, *what: object, ours: bool = True) -> None:
+        """Claim a number for ever; `StateError` when it was claimed before (by this process or an earlier life)."""
+        token = os.urandom(32)
+        if self._keys.keep(self._name(*what), lambda: token) != token and ours:
+            raise self._again(*what)
+
+    @staticmethod
+    def _again(*what: object) -> StateError:
+        return StateError(
+            f"a second {what[0]} of one number would use a pad twice", expected="numbers that never come back",
+            found=f"{what[0]} {what[1:]} again", remedy="start a new attempt",
+        )  # fmt: skip
 
     def _name(self, *what: object) -> str:
         return "secagg." + sha(self._terms.run.encode(), repr(what).encode()).hex()

@@ -65,7 +65,7 @@ def forgetful(monkeypatch):
     inner = masked_sum._collect
     monkeypatch.setattr(masked_sum, "_collect", lambda ctx, terms, done: inner(ctx, terms, set()))
     monkeypatch.setattr(Party, "_once", lambda self, *what, ours=True: None)
-    monkeypatch.setattr(Party, "_same", lambda self, what, number, record: None)
+    monkeypatch.setattr(Party, "_claim", lambda self, what, number, record: None)
 
 
 def lying(**changes):

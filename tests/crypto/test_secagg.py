@@ -482,7 +482,7 @@ def test_a_second_list_after_a_restored_snapshot_is_refused():
         return twin.agree(total.survivors)
 
     assert attack(Forgetful)
-    with pytest.raises(StateError, match="list"):
+    with pytest.raises(StateError, match="second survivors"):
         attack(Keys)
 
 
@@ -494,6 +494,27 @@ def test_an_attempt_never_goes_back():
             Party(Terms("r", attempt, NAMES), "bank1", Keys("bank1", store))
     Party(Terms("r", 4, NAMES), "bank1", Keys("bank1", store))
     Party(Terms("other", 1, NAMES), "bank1", Keys("bank1", store))
+
+
+def test_a_round_takes_one_record_of_the_store_and_no_more():
+    parties = start()
+    before = {name: len(party._keys.store) for name, party in parties.items()}
+    opened(parties, masked(parties))
+    assert {name: len(party._keys.store) - before[name] for name, party in parties.items()} == dict.fromkeys(NAMES, 1)
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_a_snapshot_uses_no_pad_twice_in_a_repeated_round_either(attempt):
+    stores = {name: {} for name in NAMES}
+    for earlier in range(1, attempt):
+        masked(start(Terms("run-1/fit", earlier, NAMES), Keys, stores))
+    one = start(Terms("run-1/fit", attempt, NAMES), Keys, stores)["bank1"]
+    one.begin(1, MODEL, ROWS, LANES, SIZE)
+    twins = [copied(one) for _ in range(3)]
+    one.mask(VALUES["bank1"])
+    for twin in twins:
+        with pytest.raises(StateError, match="use a pad twice"):
+            twin.mask(VALUES["bank1"])
 
 
 def test_a_later_attempt_repeats_a_round_only_over_the_same():
