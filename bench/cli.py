@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 # name -> module with `cases() -> list[Case]` or `Suite`, as a context manager; imported when it runs
-BENCHMARKS = {"crypto": "bench.crypto", "psi": "bench.psi", "quality": "bench.quality", "training": "bench.training"}
+BENCHMARKS = {
+    "attacks": "bench.attacks", "crypto": "bench.crypto", "psi": "bench.psi", "quality": "bench.quality",
+    "training": "bench.training",
+}  # fmt: skip
 ALL = "all"
 # What one benchmark alone takes.
-OPTIONS = {"psi": ("curve", "rsa"), "quality": ("data", "seed", "fast", "mf", "resume")}
+OPTIONS = {"attacks": ("seed", "fast"), "psi": ("curve", "rsa"), "quality": ("data", "seed", "fast", "mf", "resume")}
 
 
 @app.command()
@@ -37,8 +40,12 @@ def bench(
     data: Annotated[
         list[str] | None, typer.Option(help="quality: ml-100k, lastfm-2k or ml-1m, below ACCORD_DATA; may be repeated.")
     ] = None,
-    seed: Annotated[list[int] | None, typer.Option(min=0, help="quality: of a split; may be repeated.")] = None,
-    fast: Annotated[bool, typer.Option("--fast", help="quality: ml-100k with one seed.")] = False,
+    seed: Annotated[
+        list[int] | None, typer.Option(min=0, help="attacks, quality: of a split; may be repeated.")
+    ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="attacks: one seed, fewer people; quality: ml-100k with one seed.")
+    ] = False,
     mf: Annotated[bool, typer.Option("--mf", help="quality: ratings of ml-1m too.")] = False,
     resume: Annotated[
         list[Path] | None,

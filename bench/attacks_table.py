@@ -1,0 +1,92 @@
+"""Every attack of the report: what it tries, against what, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bench import attacks_masks as masks
+from bench import attacks_moments as moments
+from bench import attacks_orders as orders
+from bench import attacks_pairs as pairs
+from bench.attacks_data import Adversary, Found
+
+
+@dataclass(frozen=True)
+class Attack:
+    """`most`: how far it may get against the default, as a share of the weakened setting; None where that is stated."""
+
+    group: str
+    unit: str
+    weakened: str
+    default: str
+    most: float | None
+    run: Callable[[Adversary], Found]
+    size: float = 1.0
+
+
+GROUPS = {
+    "sums": "Sums of statistics: EASE, SLIST, iALS",
+    "masks": "Sums by masks that cancel: the aggregator, and restored snapshots",
+}
+ITEMS_10 = "items of 10, pairs of 3 own people"
+NOTHING_OUT = "no thresholds"
+ATTACKS: Mapping[str, Attack] = {
+    "peel histories off G": Attack("sums", "share of all people", NOTHING_OUT, ITEMS_10, 0, pairs.peel, 2),
+    "peel foreign histories off G less the own part": Attack(
+        "sums", "share of foreign people", NOTHING_OUT, ITEMS_10, 0, pairs.peel_foreign
+    ),
+    "peel histories off what B alone gives back": Attack(
+        "sums", "share of all people", NOTHING_OUT, ITEMS_10, 0, pairs.peel_weights, 3
+    ),
+    "cliques in G that are a history": Attack(
+        "sums", "share of 100 cliques", NOTHING_OUT, ITEMS_10, 0, pairs.clique
+    ),
+    "the clique nearest to somebody": Attack(
+        "sums", "Jaccard index; chance: somebody outside the sum", NOTHING_OUT, ITEMS_10, 0.85, pairs.clique_overlap
+    ),
+    "the difference of two nights' G": Attack(
+        "sums", "share of one newcomer's items", "the rule of epochs off, thresholds on", "once in an epoch", 0,
+        pairs.one_night,
+    ),
+    "the difference of two epochs' G": Attack(
+        "sums", "share of newcomers whose history is read", "10 people came between", "100 people came between", None,
+        pairs.epochs_apart, 2,
+    ),
+    "the longest run of one person's order, from ST": Attack(
+        "sums", "items", NOTHING_OUT, ITEMS_10, 0.2, orders.longest, 6
+    ),
+    "distances between two items, from ST": Attack(
+        "sums", "share of those read that are somebody's", NOTHING_OUT, ITEMS_10, None, orders.distances
+    ),
+    "factors from an item of one rater, iALS": Attack(
+        "sums", "share of foreign people", "items of 1, d = 32", "items of 32, d = 8", 0, moments.lone_rater
+    ),
+    "factors where two items meet, iALS": Attack(
+        "sums", "share of foreign people", "items of 10, d = 32", "items of 32, d = 8", 0, moments.meeting
+    ),
+    "one item of a person whose others are known, iALS": Attack(
+        "sums", "area under the curve; chance: by the model itself", "items of 33, d = 32", "items of 32, d = 8", 0.9,
+        moments.tested, 3,
+    ),
+    "two models from one aggregator": Attack(
+        "masks", "share of the sum's values", "the context does not name the model", "the context names it", 0,
+        lambda a: masks.two_models(a.world.seed), 0.1,
+    ),
+    "two rosters from one aggregator": Attack(
+        "masks", "share of a party's values", "keys are not verified", "signed keys", 0,
+        lambda a: masks.two_rosters(a.world.seed), 0.1,
+    ),
+    "a round again over other values": Attack(
+        "masks", "share of a party's values", "rounds are not remembered", "remembered in the key store", 0,
+        lambda a: masks.repeated_round(a.world.seed), 0.1,
+    ),
+    "a round of n and one of n − 1 parties": Attack(
+        "masks", "share of the missing party's values", "rounds are not remembered", "remembered in the key store", 0,
+        lambda a: masks.fewer_parties(a.world.seed), 0.1,
+    ),
+    "pads again after a restored snapshot": Attack(
+        "masks", "share of a party's values", "the key store is in the snapshot", "it is not", 0,
+        lambda a: masks.restored_pads(a.world.seed), 0.1,
+    ),
+}  # fmt: skip
