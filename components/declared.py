@@ -19,6 +19,11 @@ def column_of(table: str, *types: str) -> Any:
     return Field(json_schema_extra={"column_of": table, "column_types": list(types)})
 
 
+def without(**roles: str) -> Any:
+    """Return the field of a parameter with values at which a role takes no part: `without(VALUE="ROLE")`."""
+    return Field(json_schema_extra={"without": dict(roles)})
+
+
 def held_by(output: str, *, named_by: str, unless: str) -> ConfigDict:
     """Return the configuration of parameters that decide who ends with `output`; without it all that take part do.
 

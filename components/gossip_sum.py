@@ -72,12 +72,16 @@ def neighbourhoods(roster: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 class Summer:
     """A data_holder's side of the sums of one step: there is no other."""
 
-    def __init__(self, ctx: Context) -> None:
-        """Show neighbours a signed key of this attempt, and take theirs; `ConsentError` with fewer than three."""
+    def __init__(self, ctx: Context, paid: bool = False) -> None:
+        """Show neighbours a signed key of this attempt, and take theirs; `ConsentError` with fewer than three.
+
+        `paid`: as in `masked_sum`.
+        """
         self._ctx, self._roster = ctx, ctx.parties("data_holder")
         self._all = neighbourhoods(self._roster)
         self._home = next(n for n, members in enumerate(self._all) if ctx.party in members)
-        self._terms = Terms(f"{ctx.run}/{ctx.step}", ctx.attempt, self._all[self._home])
+        counted = f"{ctx.run}/{ctx.step}" + (f"/{ctx.attempt}" if paid else "")
+        self._terms = Terms(counted, ctx.attempt, self._all[self._home])
         self._party = Party(self._terms, ctx.party, ctx.keys)
         self._peers = tuple(party for party in self._terms.roster if party != ctx.party)
         own = self._party.advert

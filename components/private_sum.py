@@ -7,7 +7,8 @@ own discrete noise before the sum (`crypto.noise`); the scale is the smallest th
 all accords: a round that is done again has fresh noise and is charged again, also when the first one never left.
 
     alone    protection plain: every party's own noise is enough by itself, σ; the aggregator may read each part
-    on top   secagg, paillier: σ_j² = σ²/(n − 1 − c), enough beside the parties' that do not tell what they drew
+    on top   secagg, paillier: σ_j² = σ²/(n − 1 − c), enough beside the parties' that do not tell what they drew; with
+             `topology: gossip` n is the smallest neighbourhood, whose sum is read
 
 Adversary: semi-honest; who reads the total, and `colluders` more data_holders that tell their noise. Under paillier
 also the aggregator, as long as it helps none of them (`paillier_sum`). Laplace noise is not shared: σ at every party.
@@ -27,7 +28,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import StringConstraints, WithJsonSchema
 
 from components.contract import Context, Params
-from components.secure_sum import SumParams, Total
+from components.secure_sum import SumParams, Total, fewest
 from crypto.budget import NORMS, Release, calibrate
 from crypto.noise import clip_rows, discrete_gaussian, discrete_laplace, honest_shares
 from crypto.packing import Lanes
@@ -67,9 +68,8 @@ class PrivateTotal:
     def __init__(self, ctx: Context, params: SumParams, privacy: Privacy, total: Total, sums: int = 1) -> None:
         """Add by `total`, as often as `sums`; `CryptoError` where colluders leave no share of noise."""
         self._ctx, self._privacy, self._total, self._sums = ctx, privacy, total, sums
-        parties = len(ctx.parties("data_holder"))
         shared = privacy.mechanism == "gaussian" and params.protection != "plain"
-        self._shares = honest_shares(parties, privacy.colluders) if shared else 1
+        self._shares = honest_shares(fewest(ctx, params), privacy.colluders) if shared else 1
 
     def release(self, size: int, fraction: int) -> Release:
         """Return what one sum of `size` values costs, with the noise that keeps all sums within ε."""

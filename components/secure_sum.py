@@ -4,8 +4,11 @@
     paillier  ciphertexts (`paillier_sum`): the aggregator learns nothing, and with one data_holder's help everything
     plain     in the clear (`clear_sum`): the aggregator reads every part. For measuring; an accord has to name it
 
-All three add the same fixed-point integers, so they give the same total to the last bit. The accord names the
-protections that it allows (`protections`); a step's door admits the messages of its own protection alone.
+With `topology: gossip` nobody aggregates (`gossip_sum`): the data_holders add among themselves, under masks; sums over
+neighbourhoods of three to five parties are then known beside the total.
+
+All add the same fixed-point integers, so they give the same total to the last bit. The accord names the protections and
+topologies that it allows; a step's door admits the messages of its own parameters alone.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from typing import Annotated, Literal, Protocol
 import numpy as np
 from annotated_types import Ge
 
-from components import clear_sum, masked_sum, paillier_sum
+from components import clear_sum, gossip_sum, masked_sum, paillier_sum
 from components.contract import Context, Outputs, Params
+from components.declared import without
 from crypto.packing import Lanes
 from crypto.secagg_public import MIN_PARTIES as MIN_PARTIES
 from transport.message import Message
@@ -27,6 +31,7 @@ ADVERSARY = (
     "Semi-honest, static. secagg: the aggregator reads the totals and no part, unless all data_holders but one help.\n"
     "paillier: the aggregator with one data_holder reads every part. plain: the aggregator reads every part.\n"
     "All data_holders but one together read the last one's part: it is what their own leave of the total.\n"
+    "topology gossip: all read sums over neighbourhoods of three to five; all neighbours but one read the last one's.\n"
 )
 
 
@@ -34,6 +39,7 @@ class SumParams(Params):
     """How sums are protected."""
 
     protection: Literal["secagg", "paillier", "plain"] = "secagg"  # plain: measuring, where the accord names it
+    topology: Annotated[Literal["aggregator", "gossip"], without(gossip="aggregator")] = "aggregator"  # gossip: secagg
     key_bits: Annotated[int, Ge(2048)] = 3072  # of a Paillier modulus: 2048, 3072 or 4096
 
 
@@ -53,10 +59,9 @@ class Total(Protocol):
 
 def sum_messages(reveals: str) -> tuple[Message, ...]:
     """Return the rows of a message table for `open_total` and `relay`; `reveals` says what a total tells."""
-    tables = {name: part.sum_messages(reveals) for name, part in _PARTS.items()}
-    return tuple(
-        replace(message, only_if=(("protection", name),)) for name, table in tables.items() for message in table
-    )
+    tables = [(("protection", name), part.sum_messages(reveals)) for name, part in _PARTS.items()]
+    tables.append((("topology", "gossip"), gossip_sum.sum_messages(reveals)))
+    return tuple(replace(message, only_if=(needed,)) for needed, table in tables for message in table)
 
 
 def open_total(ctx: Context, params: SumParams, paid: bool = False) -> Total:
@@ -64,9 +69,17 @@ def open_total(ctx: Context, params: SumParams, paid: bool = False) -> Total:
 
     `paid`: sums have noise that every attempt pays for anew (`private_sum`); else a further attempt may only repeat.
     """
+    if params.topology == "gossip":
+        return gossip_sum.Summer(ctx, paid).total
     if params.protection == "paillier":
         return paillier_sum.Summer(ctx, params.key_bits, paid).total
     return masked_sum.Summer(ctx, paid).total if params.protection == "secagg" else clear_sum.Summer(ctx).total
+
+
+def fewest(ctx: Context, params: SumParams) -> int:
+    """Return how many data_holders, at least, are behind a sum that somebody reads."""
+    roster = ctx.parties("data_holder")
+    return min(map(len, gossip_sum.neighbourhoods(roster))) if params.topology == "gossip" else len(roster)
 
 
 def relay(

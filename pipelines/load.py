@@ -95,6 +95,11 @@ def _check_roles(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> Non
                 expected=", ".join(entry["roles"]),
                 found=role,
             )
+        if own[role] and role not in pipeline.spec.step_roles(step):
+            pipeline.fail(
+                ("steps", step, "roles", role), f"role {role} takes no part in step {step} with these parameters",
+                expected="no party", found=", ".join(own[role]), remedy="leave the role out",
+            )  # fmt: skip
     seen: dict[str, str] = {}
     # The step's own roles last: of two that do not fit together, the error names the one that differs.
     for role, parties in sorted(pipeline.spec.step_roles(step).items(), key=lambda entry: entry[0] in own):

@@ -47,9 +47,14 @@ class PipelineSpec(Strict):
         return tuple(sorted({party for roles in named for parties in roles.values() for party in parties}))
 
     def step_roles(self, step: str) -> Mapping[str, tuple[str, ...]]:
-        """Return the parties of each role that the step's component declares, sorted by name."""
-        own, declared = self.steps[step].roles, catalogue()[self.steps[step].component]["roles"]
-        found = {role: own.get(role, self.roles.get(role, [])) for role in declared}
+        """Return the parties of each role of the step's component, sorted by name.
+
+        A role that takes no part with the step's parameters (`declared.without`) is not among them.
+        """
+        entry, own, params = catalogue()[self.steps[step].component], self.steps[step].roles, self.step_params(step)
+        properties = entry["params"].get("properties", {})
+        absent = {schema.get("without", {}).get(str(params.get(name))) for name, schema in properties.items()}
+        found = {role: own.get(role, self.roles.get(role, [])) for role in entry["roles"] if role not in absent}
         return {role: tuple(sorted(parties)) for role, parties in found.items()}
 
     def step_params(self, step: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ stand behind what a bank lets out, and how often it leaves. A new `epoch` is a n
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ class SumTerms(Strict):
     """What the parties agree on about sums."""
 
     protections: list[Literal["secagg", "paillier", "plain"]] = []  # plain: readable by the aggregator, for measuring
+    topologies: list[Literal["aggregator", "gossip"]] = ["aggregator"]  # gossip: sums over three to five are known too
     sum_rosters: list[list[Name]] = []  # over whom sums may be: two that differ by a party show what that party sent
     epoch: Label = ""  # statistics of histories leave once in it; a new label lets them out again
     min_raters: Annotated[int, Field(ge=1)] = 10  # own people behind an item of such statistics
@@ -35,6 +36,7 @@ def admit_sum(terms: SumTerms, spec: PipelineSpec, step: str, at: Locate) -> Non
     if how := params.get("protection"):
         need("protection of sums", {how}, set(terms.protections), at(("steps", step, "params", "protection")))
         _need_one_sum(terms, spec, step, at)
+        _need_topology(terms, params, at(("steps", step, "params", "topology")))
     keep_within(params, _limits(terms), step, at)
 
 
@@ -49,6 +51,19 @@ def _need_one_sum(terms: SumTerms, spec: PipelineSpec, step: str, at: Locate) ->
         raise ConsentError("two steps of one pipeline sum the same", expected=f"one step {component}",
                            found=f"{before[0]} and {step}", where=at(("steps", step, "component")),
                            remedy="a pipeline of its own, which people approve beside the first")  # fmt: skip
+
+
+def _need_topology(terms: SumTerms, params: dict[str, Any], where: str) -> None:
+    """Sums over neighbourhoods are a release of their own: the accord names them."""
+    topology = params["topology"]
+    need("topology of sums", {topology}, set(terms.topologies), where)
+    if topology == "gossip" and params["protection"] != "secagg":
+        raise ConsentError("sums without an aggregator have one protection", expected="secagg",
+                           found=params["protection"], where=where, remedy="protection: secagg")  # fmt: skip
+    if topology == "gossip" and len(terms.sum_rosters) > 1:
+        # Rosters that differ by several parties can have neighbourhoods that differ by one.
+        raise ConsentError("sums over neighbourhoods of several rosters", expected="one of sum_rosters in the accord",
+                           found=len(terms.sum_rosters), where=where, remedy=REMEDY)  # fmt: skip
 
 
 def _limits(terms: SumTerms) -> Limits:

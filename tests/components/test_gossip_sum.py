@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from base.errors import ConsentError, CryptoError, SpecMismatch, StateError
-from components import gossip_sum, words
+from components import gossip_sum, secure_sum, words
 from components.contract import Component, Params
 from components.gossip_sum import Summer, neighbourhoods, sum_messages
+from components.secure_sum import SumParams, add_once, open_total
 from crypto.masks import pack
 from crypto.packing import Lanes
 
@@ -101,6 +102,35 @@ def test_lanes_for_the_neighbours_alone_are_too_short(threads):
     outcome = run(threads, inputs(6, Lanes(16, 4, 3)), "short")
     assert any(isinstance(error, StateError) for error in outcome.errors.values())
     assert not any(p.header.name == "hidden" for parcels in outcome.parcels.values() for p in parcels)
+
+
+# As a step chooses it
+
+
+def chosen(ctx, params):
+    return {"sums": [open_total(ctx, params)(ctx.inputs["v"], ctx.inputs["lanes"], 0, bytes(32))]}
+
+
+CHOSEN = Component(
+    "sums", {"data_holder": chosen, "aggregator": add_once}, SumParams, secure_sum.sum_messages("the sum")
+)
+
+
+@pytest.mark.parametrize(("n", "lanes"), [(3, Lanes(64, 20, 3)), (6, Lanes(16, 4, 6))])
+def test_with_and_without_an_aggregator_the_total_is_the_same_to_the_last_bit(threads, n, lanes):
+    given, found = inputs(n, lanes), []
+    for topology, more in (("aggregator", {"aggregator": ("bureau",)}), ("gossip", {})):
+        roles = {"data_holder": tuple(given), **more}
+        outcome = threads(CHOSEN, roles, given, {"topology": topology}, run=f"{topology}-{n}")
+        assert outcome.errors == {}
+        found += [outcome.outputs[name]["sums"][0].tobytes() for name in given]
+    assert set(found) == {found[0]}
+
+
+def test_messages_between_data_holders_are_admitted_for_this_topology_alone():
+    between = {m.name for m in CHOSEN.table({"topology": "gossip"}) if m.receiver == m.sender == "data_holder"}
+    assert between == {m.name for m in PART.messages}
+    assert not [m for m in CHOSEN.table({}) if m.name in between]
 
 
 # Who disagrees

@@ -58,6 +58,43 @@ def test_what_is_beyond_the_terms_is_refused_by_name(params, terms, named):
     assert error.value.where.startswith(("steps.train.params.", "roles"))
 
 
+WITHIN = "epoch: may, min_raters: 12, min_pairs: 4"
+WITHOUT_AGGREGATOR = {"topologies": ["aggregator", "gossip"]}
+
+
+def test_a_step_without_an_aggregator_is_admitted_where_the_accord_names_it():
+    admit(f"{WITHIN}, topology: gossip", **WITHOUT_AGGREGATOR)
+
+
+@pytest.mark.parametrize(
+    ("params", "terms", "named"),
+    [
+        ("", {}, "topology of sums"),
+        (", protection: paillier", {**WITHOUT_AGGREGATOR, "protections": ["paillier"]}, "one protection"),
+        ("", {**WITHOUT_AGGREGATOR, "sum_rosters": [BANKS, [*BANKS, "east_bank"]]}, "several rosters"),
+    ],
+)
+def test_sums_over_neighbourhoods_are_refused_unless_the_accord_names_them_and_one_roster(params, terms, named):
+    with pytest.raises(ConsentError, match=named) as error:
+        admit(f"{WITHIN}, topology: gossip{params}", **terms)
+    assert error.value.where == "steps.train.params.topology"
+
+
+def test_a_role_without_part_is_not_in_the_step_and_may_not_be_named_for_it():
+    gossip = TEXT.replace("{PARAMS}", "{topology: gossip}")
+    spec = loads(gossip, "items.yaml").spec
+    assert spec.step_roles("train") == {"data_holder": tuple(sorted(BANKS))}
+    assert spec.step_parties("train") == tuple(sorted(BANKS))
+    assert "aggregator" not in loads(gossip.replace(", aggregator: [bureau]", ""), "items.yaml").spec.roles
+    named = gossip.replace("    inputs: {ratings", "    roles: {aggregator: [bureau]}\n    inputs: {ratings")
+    with pytest.raises(SpecError, match="takes no part") as error:
+        loads(named, "items.yaml")
+    assert error.value.where.endswith("steps.train.roles.aggregator")
+    aggregated = TEXT.replace("{PARAMS}", "{}").replace(", aggregator: [bureau]", "")
+    with pytest.raises(SpecError, match="too few parties"):
+        loads(aggregated, "items.yaml")
+
+
 def test_a_step_without_sums_is_no_matter():
     spec = loads(TEXT.replace("{PARAMS}", "{}"), "items.yaml").spec
     admit_sum(SumTerms(), spec, "split", ".".join)
