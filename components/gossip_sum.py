@@ -84,6 +84,7 @@ class Summer:
         self._terms = Terms(counted, ctx.attempt, self._all[self._home])
         self._party = Party(self._terms, ctx.party, ctx.keys)
         self._peers = tuple(party for party in self._terms.roster if party != ctx.party)
+        self._to: tuple[str | None, ...] = (None,) if len(self._all) == 1 else self._peers  # None: all at once
         own = self._party.advert
         self._tell("key", _row(KEYS, ctx.party, own.public, own.signature))
         rows = {peer: ctx.recv("key", from_=peer).to_pylist()[0] for peer in self._peers}
@@ -116,8 +117,8 @@ class Summer:
         about = sha(name.encode(), *(party.encode() for party in self._roster))
         self._party.begin(round_number, bound, about, lanes, size)
         own = self._party.mask(values, name=name)
-        for peer in self._peers:
-            send_words(ctx, "hidden", own, lanes, size, round_number, peer)
+        for receiver in self._to:
+            send_words(ctx, "hidden", own, lanes, size, round_number, receiver)
         total.add(ctx.party, own)
         for peer in self._peers:
             words, *_ = recv_words(ctx, "hidden", peer, (lanes, size, round_number))
@@ -204,8 +205,8 @@ class Summer:
             )  # fmt: skip
 
     def _tell(self, name: str, table: pa.Table) -> None:
-        for peer in self._peers:
-            self._ctx.send(name, table, peer)
+        for receiver in self._to:
+            self._ctx.send(name, table, receiver)
 
 
 def _row(schema: WireSchema, *values: object) -> pa.Table:

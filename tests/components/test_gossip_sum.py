@@ -3,14 +3,18 @@
 import itertools
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from base.canonical import digest
 from base.errors import ConsentError, CryptoError, SpecMismatch, StateError
 from components import gossip_sum, secure_sum, words
 from components.contract import Component, Params
 from components.gossip_sum import Summer, neighbourhoods, sum_messages
+from components.private_sum import Privacy, PrivateTotal
 from components.secure_sum import SumParams, add_once, open_total
 from crypto.masks import pack
+from crypto.noise import honest_shares
 from crypto.packing import Lanes
 
 NAMES = ("a", "b", "c", "d", "e", "f", "g", "h", "i")
@@ -127,10 +131,48 @@ def test_with_and_without_an_aggregator_the_total_is_the_same_to_the_last_bit(th
     assert set(found) == {found[0]}
 
 
+def ratings(name):
+    rng = np.random.default_rng(NAMES.index(name))
+    user, item = np.nonzero(rng.random((30, 12)) < 0.7)
+    rows = pa.table({"user": user.astype(np.int32), "item": item.astype(np.int32),
+                     "rating": rng.integers(1, 6, len(user)).astype(np.float32)})  # fmt: skip
+    items = [f"{i:02}" for i in range(12)]
+    tables = {"train": rows[:-40], "validation": rows[-40:], "items": pa.table({"item_id": items}),
+              "users": pa.table({"user_id": [f"{name}{u}" for u in range(30)]})}  # fmt: skip
+    return {"ratings": tables, "statistics": {"n": 1, "mean": 3.0, "deviation": 1.0, "catalogue": digest(items)}}
+
+
+def test_a_model_trained_without_an_aggregator_is_the_same_to_the_last_bit(threads):
+    given, models = {name: ratings(name) for name in NAMES[:6]}, []
+    params = {"embedding_size": 3, "rounds": 3, "local_epochs": 1, "early_stopping": True}
+    for topology, more in (("aggregator", {"aggregator": ("bureau",)}), ("gossip", {})):
+        roles = {"data_holder": tuple(given), **more}
+        outcome = threads("horizontal_mf", roles, given, params | {"topology": topology}, run=f"mf-{topology}")
+        assert outcome.errors == {}
+        models += [outcome.outputs[name]["model"] for name in given]
+    assert np.abs(models[0]["Q"]).max() > 0
+    assert {model["Q"].tobytes() + model["b_item"].tobytes() for model in models} == {
+        models[0]["Q"].tobytes() + models[0]["b_item"].tobytes()
+    }
+
+
 def test_messages_between_data_holders_are_admitted_for_this_topology_alone():
     between = {m.name for m in CHOSEN.table({"topology": "gossip"}) if m.receiver == m.sender == "data_holder"}
     assert between == {m.name for m in PART.messages}
     assert not [m for m in CHOSEN.table({}) if m.name in between]
+
+
+def test_noise_is_enough_for_the_smallest_neighbourhood(threads):
+    privacy, found = Privacy(epsilon=1, delta=1e-5, clip=1, data_set="ratings"), {}
+
+    def shares(ctx, params):
+        return {"shares": PrivateTotal(ctx, params, privacy, None)._shares}
+
+    for topology in ("aggregator", "gossip"):
+        roles = {"data_holder": NAMES[:7]}
+        outcome = threads(CHOSEN, roles, {}, {"topology": topology}, functions=dict.fromkeys(NAMES, shares))
+        found[topology] = {one["shares"] for one in outcome.outputs.values()}
+    assert found == {"aggregator": {honest_shares(7, 0)}, "gossip": {honest_shares(3, 0)}}
 
 
 # Who disagrees
