@@ -29,6 +29,8 @@ from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest, digest_bytes
 from components.contract import Arrays, Context, Outputs
+from components.declared import Label
+from components.epoch_counts import counts_of_epoch
 from components.held_out import HeldOut
 from components.pace import Pace
 from components.resume import first_round, keep_round
@@ -68,6 +70,8 @@ class AveragingParams(SumParams):
     row_share: Annotated[float, Gt(0), Le(1)] = 1.0  # of the shared rows in a round, in turn
     early_stopping: bool = False  # on the loss over all parties' held-out rows
     patience: Annotated[int, Ge(1)] = 3  # rounds without a better loss before training stops
+    min_count: Annotated[int, Ge(2)] = 20  # own held-out rows behind a loss
+    epoch: Label = ""  # the accord's: counts of raters are those of its first training
     speed: bool = False  # slow parties take fewer local steps: the model then depends on the clock
 
 
@@ -77,6 +81,7 @@ class Learner(Protocol):
     w: np.ndarray  # own raters of each item (I,), 0 where withheld
     n: int  # training rows
     held_out: int  # validation rows
+    catalogue: str  # digest of the sorted item ids
     about: str  # digest of what must be alike at all parties: the catalogue, μ
 
     def start(self) -> Shared:
@@ -117,14 +122,13 @@ def train(ctx: Context, params: AveragingParams, learner: Learner, total: Total)
         loss = held_out.own(learner.loss, lambda: _arrays(state, learner))
 
         # 2. Local epochs.
-        epochs = pace.epochs(ctx, t, params.local_epochs)
-        with pace.timed(ctx, t, epochs):
-            told = learner.learn(t, epochs)
+        with pace.timed(ctx, t) as epochs:
+            told, weight = learner.learn(t, epochs), pace.weight()
 
         # 3. One protected vector, bound to the model received and to the selection of rows.
         bound, rows = _bound(learner, state), rows_in_turn(order, params.row_share, t)
-        steps, rounding = epochs / params.local_epochs, ctx.private_rng(f"rounding of round {t}")
-        parts = [state.own(learner.now(), rows, steps, rounding), loss, pace.own()]
+        rounding = ctx.private_rng(f"rounding of round {t}")
+        parts = [state.own(learner.now(), rows, weight, rounding), loss, pace.own()]
         Σ = total(np.concatenate(parts), _lanes(ctx, params.lane), t, bound, "values of a round")
 
         # 4. Everyone averages alike.
@@ -132,7 +136,7 @@ def train(ctx: Context, params: AveragingParams, learner: Learner, total: Total)
         state.take(averages, t)
         judged = held_out.take(losses)
         pace.take(marks)
-        _keep(ctx, state, learner, held_out)
+        _keep(ctx, state, learner, held_out, pace)
         _tell(ctx, params, t, {**told, **judged, "saturated": state.saturated, "shared_rows": len(order)})
     if held_out.waited:
         _restore(held_out.best, state, learner)
@@ -157,26 +161,38 @@ def _rounds(ctx: Context, params: AveragingParams) -> Iterator[int]:
 def _begin(ctx: Context, params: AveragingParams, learner: Learner, total: Total) -> tuple[RoundAverage, HeldOut, Pace]:
     """Sum the counts, or go on at the round that all parties hold."""
     limit, kept = _lanes(ctx, params.lane).limit, ctx.checkpoint.resume()
-    counts = _count(ctx, params, learner, total) if kept is None else kept[1]["counts"]
-    N, held_out = counts[-2:].tolist()
-    shared, every = learner.start(), np.arange(len(learner.w))
-    state = RoundAverage(shared, counts[:-2], learner.w, learner.n, N, limit, params.speed)
-    judge = HeldOut(params.early_stopping, limit + 1, held_out)
-    learner.counted(state.W)
+    own = _own_counts(ctx, params, learner)
+    every = _count(ctx, params, learner, own, total) if kept is None else kept[1]["counts"]
+    (n, _), (N, held_out) = own[-2:].tolist(), every[-2:].tolist()
+    learner.counted(every[:-2])
+    # A row that has lost its people since the counts were made is withheld.
+    w = np.where(learner.w > 0, own[:-2], 0)
+    state = RoundAverage(learner.start(), every[:-2], w, n, N, limit)
+    judge, pace = HeldOut(params.early_stopping, limit + 1, held_out), Pace(params.speed, params.local_epochs)
     if kept is None:
-        learner.take(shared, every)
+        learner.take(state.shared, np.arange(len(w)))
     else:
         _restore(_part(kept[1], "own"), state, learner)
         judge.restore(_part(kept[1], "held_out"))
-    return state, judge, Pace(params.speed)
+        pace.restore(_part(kept[1], "pace"))
+    return state, judge, pace
 
 
-def _count(ctx: Context, params: AveragingParams, learner: Learner, total: Total) -> np.ndarray:
-    """Return [W, N, held-out rows] of all parties, (I + 2,)."""
+def _own_counts(ctx: Context, params: AveragingParams, learner: Learner) -> np.ndarray:
+    """Return [w, n, held-out rows] of this party in this epoch, (I + 2,)."""
+    ctx.require(
+        not params.early_stopping or learner.held_out >= params.min_count, "too few held-out rows behind a loss",
+        expected=f"at least {params.min_count}", found=learner.held_out, remedy="a larger `validation` in the split",
+    )  # fmt: skip
+    counts = np.append(learner.w, [learner.n, learner.held_out]).astype(np.int64)
+    return counts_of_epoch(ctx, params.epoch, learner.catalogue, params.min_raters_per_item, counts)
+
+
+def _count(ctx: Context, params: AveragingParams, learner: Learner, own: np.ndarray, total: Total) -> np.ndarray:
+    """Return the counts of all parties: [W, N, held-out rows]."""
     if params.early_stopping:
         _go_on(ctx, True)
-    counts = np.append(learner.w, [learner.n, learner.held_out]).astype(np.int64)
-    return total(counts, _lanes(ctx, COUNT_LANE), 0, bytes.fromhex(learner.about), "counts")
+    return total(own, _lanes(ctx, COUNT_LANE), 0, bytes.fromhex(learner.about), "counts")
 
 
 def _go_on(ctx: Context, more: bool) -> bool:
@@ -196,11 +212,12 @@ def _bound(learner: Learner, state: RoundAverage) -> bytes:
     return bytes.fromhex(digest([learner.about, *(digest_bytes(a.tobytes()) for a in arrays)]))
 
 
-def _keep(ctx: Context, state: RoundAverage, learner: Learner, held_out: HeldOut) -> None:
+def _keep(ctx: Context, state: RoundAverage, learner: Learner, held_out: HeldOut, pace: Pace) -> None:
     """Keep the state after a round; the counts are those of the first sum, for it is not summed twice."""
     counts = np.append(state.W, [state.N, held_out.rows])
-    own, judged = _named("own", _arrays(state, learner)), _named("held_out", held_out.to_arrays())
-    ctx.checkpoint.save(state.t, {"counts": counts, **own, **judged})
+    parts = {"own": _arrays(state, learner), "held_out": held_out.to_arrays(), "pace": pace.to_arrays()}
+    named = [_named(name, arrays) for name, arrays in parts.items()]
+    ctx.checkpoint.save(state.t, {"counts": counts, **{k: a for part in named for k, a in part.items()}})
 
 
 def _arrays(state: RoundAverage, learner: Learner) -> Arrays:

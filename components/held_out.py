@@ -1,8 +1,9 @@
 """When training ends: by the loss on all parties' held-out rows, summed in the vector of the round that follows.
 
 Prechelt (1998), "Early Stopping - But When?": the best model so far is kept, and `patience` rounds without a better one
-end the training. The loss of each round speaks about the held-out rows of all parties together: one more release. The
-model after the very last round is judged by nobody; it is taken when the one before it was the best so far.
+end the training. The loss of each round speaks about the held-out rows of all parties together, at least `min_count` of
+each: one more release. Its digits are added one by one, so sums of extreme digits show a party's own digit. The model
+after the very last round is judged by nobody; it is taken when the one before it was the best so far.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Learner:
         """Take the split; `DataError` when its catalogue is not the one of the statistics."""
         tables, statistics = ctx.inputs["ratings"], ctx.inputs["statistics"]
         self._ctx, self._params = ctx, params
-        self._catalogue = _one_catalogue(ctx, catalogue_digest(tables), statistics["catalogue"])
+        self.catalogue = _one_catalogue(ctx, catalogue_digest(tables), statistics["catalogue"])
         self.data, self._validation = _ratings(tables["train"]), _ratings(tables["validation"])
         ctx.require(len(self.data) > 0, "no training ratings", expected="some", found=0)
         self.n, self.held_out = len(self.data), len(self._validation)
@@ -78,7 +78,7 @@ class Learner:
         self.w = row_weights(self.data.user, self.data.item, items, params.min_raters_per_item)
         self.W, self._attributes = self.w, standardised(_attributes(tables["items"]))
         mu = float(statistics["mean"])
-        self.about = digest([self._catalogue, mu.hex()])
+        self.about = digest([self.catalogue, mu.hex()])
         Q = mf.start_factors(ctx.shared_rng("Q"), items, k, params.start_deviation)
         P = mf.start_factors(ctx.private_rng("P"), users, k, params.start_deviation)
         self.model = mf.Factors(mu, Q, np.zeros(items), P, np.zeros(users))
@@ -134,7 +134,7 @@ class Learner:
         b_own = V_own[:, 0] + mf.shrunken_means(d.item, e, len(rare), self._params.rare_ridge, centre) * rare
         return {
             "mu": np.array(m.mu), "Q": V[:, 1:].copy(), "b_item": V[:, 0].copy(), "Q_own": V_own[:, 1:].copy(),
-            "b_own": b_own, "P": m.P, "b_user": m.b_user, "catalogue": as_array(self._catalogue),
+            "b_own": b_own, "P": m.P, "b_user": m.b_user, "catalogue": as_array(self.catalogue),
         }  # fmt: skip
 
 

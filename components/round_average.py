@@ -1,7 +1,7 @@
 """The shared side of a model and how a round moves it: by Σ_j a_j·ΔV_j of item rows and Σ_j b_j·Δθ_j of layers.
 
-a_j = w_j/W·s_j and b_j = n_j/N·s_j, where s_j is the part of its local steps that a party took. When parties may differ
-in it (`varying`), Σ_j a_j and Σ_j b_j travel in the same vector and divide; else they are 1.
+a_j = w_j/W·s_j/s and b_j = n_j/N·s_j/s, where s_j is the part of its local steps that a party took and s their mean,
+both public. No divisor of a single row travels: with s_j ≠ s_k it would tell how W is made up.
 
 Values travel as integers of few bits. Their scale is a power of two that follows the largest step of the round before,
 which everybody knows; what does not fit is clipped and counted. Integers of fewer than 12 bits are rounded at random so
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from components.contract import Arrays
-from models.row_average import averaged, exponent_for, portions, to_fixed
+from models.row_average import exponent_for, portions, to_fixed
 
 FIRST_STEP = 0.5  # what a first round is expected to move at most, in units of the model
 COARSE = 1 << 11  # up to this limit values are rounded at random
@@ -41,33 +41,28 @@ class RoundAverage:
     n: int  # training rows of the party
     N: int
     limit: int  # largest |q| of a value on its way
-    varying: bool = False
     t: int = 0
     rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # averaged in round t
     largest: np.ndarray = field(default_factory=lambda: np.full(2, FIRST_STEP))  # step of V and of θ in round t
     saturated: int = 0  # values clipped in round t
 
     def own(self, now: Shared, rows: np.ndarray, steps: float, rng: np.random.Generator) -> np.ndarray:
-        """Return what the party adds to the sum of a round over `rows`, int64; `steps` is s_j."""
+        """Return what the party adds to the sum of a round over `rows`, int64; `steps` is s_j/s."""
         self.rows, a, b = rows, portions(self.w[rows], self.W[rows]) * steps, self.n / max(self.N, 1) * steps
         numerators = a[:, None] * (now.V[rows] - self.shared.V[rows]), b * (now.θ - self.shared.θ)
         coarse = rng if self.limit <= COARSE else None
         found = [to_fixed(x.ravel(), e, self.limit, coarse) for x, e in zip(numerators, self._exponents(), strict=True)]
         self.saturated = sum(clipped for _, clipped in found)
-        return np.concatenate([q for q, _ in found] + self._denominators(a, b))
+        return np.concatenate([q for q, _ in found])
 
     def take(self, total: np.ndarray, t: int) -> None:
         """Move V and θ by a total over the parties, in the same way everywhere."""
-        rows, D = self.rows, self.shared.θ.size
-        V, size = self.shared.V[rows], len(rows) * self.shared.V.shape[1]
-        v, θ, denominators = np.split(total, [size, size + D])
-        to_V, to_θ = self._exponents()
-        a, b = (np.ldexp(d, -self._unit) for d in np.split(denominators, [len(rows)])) if self.varying else (1.0, 1.0)
-        moved = averaged(V, np.ldexp(v.astype(np.float64), -to_V).reshape(V.shape), a)
-        layers = averaged(self.shared.θ[None], np.ldexp(θ.astype(np.float64), -to_θ)[None], b)[0]
-        steps = np.array([np.abs(moved - V).max(initial=0), np.abs(layers - self.shared.θ).max(initial=0)])
+        V, θ, (to_V, to_θ) = self.shared.V[self.rows], self.shared.θ, self._exponents()
+        v, layers = np.split(total.astype(np.float64), [V.size])
+        moved, layers = V + np.ldexp(v, -to_V).reshape(V.shape), θ + np.ldexp(layers, -to_θ)
+        steps = np.array([np.abs(moved - V).max(initial=0), np.abs(layers - θ).max(initial=0)])
         self.largest = np.where(steps > 0, steps, self.largest)
-        self.shared.V[rows], self.shared.θ, self.t = moved, layers, t
+        self.shared.V[self.rows], self.shared.θ, self.t = moved, layers, t
 
     def to_arrays(self) -> Arrays:
         """Return what a checkpoint holds."""
@@ -84,11 +79,3 @@ class RoundAverage:
     def _exponents(self) -> tuple[int, int]:
         to_V, to_θ = (exponent_for(x, self.limit) for x in self.largest)
         return to_V, to_θ
-
-    @property
-    def _unit(self) -> int:
-        return self.limit.bit_length() - 1
-
-    def _denominators(self, a: np.ndarray, b: float) -> list[np.ndarray]:
-        both = np.append(a, [b] if self.shared.θ.size else [])
-        return [to_fixed(both, self._unit, self.limit)[0]] if self.varying else []

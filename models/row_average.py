@@ -3,14 +3,10 @@
 McMahan et al. (2017), "Communication-Efficient Learning of Deep Networks from Decentralized Data", algorithm 1, with a
 weight for each row instead of one for the model (Perifanis and Efraimidis 2022, section 4.2):
 
-    V_i ← V_i + Σ_j a_ij ΔV_ij / Σ_j a_ij,    a_ij = w_ij / W_i · s_j
-
-W_i = Σ_j w_ij is summed once, before the first round. The denominator is 1 when every party takes all its steps; else
-it travels beside the numerator in the same vector, so nobody can take the two apart.
+    V_i ← V_i + Σ_j w_ij / W_i · ΔV_ij,    W_i = Σ_j w_ij
 
     V    item side (I, c)                ΔV_j  change that party j's local epochs made to it
     w_j  raters of each item at party j (I,), 0 where the party withholds the row
-    s_j  the part of the local steps that party j took in a round, 1 for all of them
 """
 
 from __future__ import annotations
@@ -61,9 +57,3 @@ def to_digits(value: int, base: int, places: int) -> Counts:
 def from_digits(digits: Counts, base: int) -> int:
     """Return the number of added digits, which may have grown beyond the base."""
     return sum(int(digit) * base**n for n, digit in enumerate(reversed(digits.tolist())))
-
-
-def averaged(V: Floats, numerator: Floats, denominator: Floats | float = 1.0) -> Floats:
-    """Return V + numerator/denominator for rows (rows, c), denominator (rows,) or 1; rows of a denominator 0 stay."""
-    d = np.broadcast_to(np.asarray(denominator, np.float64).reshape(-1, 1), (len(V), 1))
-    return np.asarray(np.where(d > 0, V + numerator / np.where(d > 0, d, 1.0), V))

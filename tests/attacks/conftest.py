@@ -73,6 +73,16 @@ class _Context:
     def parties(self, role):
         return self._parties
 
+    @property
+    def keys(self):
+        return self
+
+    def get(self, name):
+        return None
+
+    def put(self, name, data):
+        pass
+
     def resume(self):
         return None
 

@@ -96,7 +96,7 @@ def seed(request):
 
 @pytest.fixture(scope="module")
 def federated(threads, seed):
-    outcome = threads("horizontal_mf", ROLES, inputs(seed), PARAMS, run=f"equal-{seed}", seed=seed)
+    outcome = threads("horizontal_mf", ROLES, inputs(seed), PARAMS | {"epoch": f"e{seed}"}, run=f"equal-{seed}", seed=seed)
     assert outcome.errors == {}
     return outcome
 

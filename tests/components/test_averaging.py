@@ -1,0 +1,122 @@
+"""What rounds do beyond averaging: share rows in turn, end early, wait for nobody, count once in an epoch."""
+
+import numpy as np
+import pytest
+
+from base.errors import ConsentError, DataError
+from components.pace import Pace
+from tests.components.test_horizontal_mf import BANKS, PARAMS, ROLES, inputs, split
+
+
+def trained(threads, params, run, given=None):
+    outcome = threads("horizontal_mf", ROLES, given or inputs(1), PARAMS | params, run=run)
+    assert outcome.errors == {}
+    return outcome
+
+
+def words_sent(outcome, party="east"):
+    return [p.header.rows for p in outcome.parcels[party] if p.header.name == "masked"]
+
+
+def test_a_round_of_a_share_of_the_rows_sends_that_share_and_all_end_with_one_model(threads):
+    whole = trained(threads, {"epoch": "share"}, "whole")
+    some = trained(threads, {"row_share": 0.3, "lane": 10, "rounds": 8, "epoch": "share"}, "some")
+    models = [some.outputs[bank]["model"] for bank in BANKS]
+    for name in ("Q", "b_item"):
+        assert all(np.array_equal(models[0][name], model[name]) for model in models[1:])
+    shared = np.count_nonzero(np.any(models[0]["Q"] != 0, axis=1))
+    values = int(np.ceil(0.3 * shared)) * (PARAMS["embedding_size"] + 1)
+    assert set(words_sent(some)[1:]) == {-(-values // 6) + 1}  # six lanes of 10 bits in a word, and a check word
+    assert words_sent(whole)[1] == 4 * words_sent(some)[1]
+
+
+def test_training_ends_when_the_loss_of_all_held_out_rows_no_longer_falls_and_gives_the_best(threads):
+    given = inputs(2)
+    params = {"rounds": 30, "learning_rate": 0.1, "reg": 0.0, "early_stopping": True, "patience": 2, "min_count": 5, "epoch": "early"}
+    stopped = trained(threads, params, "early", given)
+    rounds = len(words_sent(stopped)) - 1
+    assert 3 < rounds < 30  # a round judges the model of the one before, and two more have passed
+    again = trained(threads, params | {"rounds": rounds - 3, "early_stopping": False}, "best", given)
+    for bank in BANKS:
+        for name in ("Q", "b_item", "P", "b_user"):
+            np.testing.assert_array_equal(stopped.outputs[bank]["model"][name], again.outputs[bank]["model"][name])
+
+
+def test_a_loss_of_few_held_out_rows_does_not_leave(threads):
+    outcome = threads(
+        "horizontal_mf", ROLES, inputs(1), PARAMS | {"early_stopping": True, "min_count": 10**6}, run="few"
+    )
+    assert any(isinstance(error, DataError) for error in outcome.errors.values())
+    assert not any(p.header.name == "masked" for bank in BANKS for p in outcome.parcels[bank])
+
+
+def test_counts_are_those_of_the_first_training_of_an_epoch(threads, open_vectors):
+    given, changed = inputs(1), inputs(1)
+    table = changed["north"]["ratings"]["train"]
+    changed["north"]["ratings"]["train"] = table.slice(0, len(table) - 40)  # some people have left
+    first, second = (open_vectors(x, PARAMS | {"epoch": "counts"}, run) for x, run in ((given, "a"), (changed, "b")))
+    np.testing.assert_array_equal(first["north"][0], second["north"][0])
+    assert not np.array_equal(first["north"][1], second["north"][1])
+    fresh = open_vectors(changed, PARAMS | {"epoch": "next"}, "c")
+    assert not np.array_equal(first["north"][0], fresh["north"][0])
+
+
+def test_counts_of_another_threshold_wait_for_the_next_epoch(threads):
+    trained(threads, {"epoch": "least"}, "least-10")
+    outcome = threads(
+        "horizontal_mf", ROLES, inputs(1), PARAMS | {"epoch": "least", "min_raters_per_item": 9}, run="least-9"
+    )
+    assert any(isinstance(error, ConsentError) for error in outcome.errors.values())
+    assert not any(p.header.name == "masked" for bank in BANKS for p in outcome.parcels[bank])
+
+
+@pytest.fixture
+def open_vectors(threads):
+    """`open_vectors(inputs, params, run)`: what each bank adds to each sum, with `protection: plain`."""
+
+    def run_it(given, params, run):
+        outcome = threads("horizontal_mf", ROLES, given, params | {"protection": "plain"}, run=run)
+        assert outcome.errors == {}
+        found = {bank: [] for bank in BANKS}
+        for bank in BANKS:
+            found[bank] = [p.body for p in outcome.parcels[bank] if p.header.name == "clear"]
+        return found
+
+    return run_it
+
+
+class _Clock:
+    """Keys that keep nothing, for a `Pace` alone."""
+
+    run, step = "run", "step"
+
+    @property
+    def keys(self):
+        return self
+
+    def keep(self, name, make):
+        return make()
+
+
+def test_a_slow_party_takes_fewer_steps_and_weighs_by_rows_times_steps(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("components.pace.time.monotonic", lambda: now[0])
+    paces = [Pace(True, 8) for _ in range(3)]
+    for _ in range(3):
+        for pace, seconds in zip(paces, (1.0, 1.0, 5.0), strict=True):
+            with pace.timed(_Clock(), 1) as epochs:
+                now[0] += seconds * epochs
+        total = sum(pace.own() for pace in paces)
+        for pace in paces:
+            pace.take(total)
+    epochs = [pace.epochs() for pace in paces]
+    assert epochs[:2] == [8, 8]
+    assert 5 * epochs[2] < 1.1 * 8  # a round lasts at most a tenth longer
+    np.testing.assert_allclose([pace.weight() for pace in paces], epochs / np.mean(epochs))
+
+
+def test_speed_trains_and_all_end_with_one_model(threads):
+    outcome = trained(threads, {"speed": True, "epoch": "speed"}, "speed")
+    models = [outcome.outputs[bank]["model"] for bank in BANKS]
+    assert all(np.array_equal(models[0]["Q"], model["Q"]) for model in models[1:])
+    assert len(split(1, "east")["validation"]) > 20
