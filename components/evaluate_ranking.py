@@ -43,7 +43,7 @@ Scorer = Callable[[Counts], np.ndarray]  # users -> (len(users), I)
 class EvaluateRankingParams(SumParams):
     """What is scored, against what, and how small a party may be."""
 
-    kind: Literal["ease", "slist", "ials", "mf"]  # of both models
+    kind: Literal["ease", "slist", "ials", "ncf", "mf"]  # of both models
     at: Annotated[int, Ge(1)] = 10  # places that count
     negatives: Annotated[int, Ge(1)] = 99  # candidates beside the held-out item
     negative_pool: ranking.Pool = "clean"  # official and isolate leak: for comparison with published figures alone

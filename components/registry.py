@@ -33,6 +33,7 @@ MODULES = {
     "horizontal_ease": "components.horizontal_ease",
     "horizontal_slist": "components.horizontal_slist",
     "horizontal_ials": "components.horizontal_ials",
+    "horizontal_ncf": "components.horizontal_ncf",
     "horizontal_mf": "components.horizontal_mf",
     "vertical_mf": "components.vertical_mf",
     "evaluate_ratings": "components.evaluate_ratings",

@@ -5,7 +5,7 @@ an item are cut into columns for GMF and columns for MLP, p = [pᴳ pᴹ] and q 
 
     φ_GMF = pᴳ ⊙ qᴳ                                                      (eq. 8)
     φ_MLP = a_L,  a_l = max(0, W_l a_(l-1) + b_l),  a_0 = [pᴹ qᴹ]        (eq. 10)
-    s_ui  = hᵀ [φ_GMF φ_MLP],  ŷ_ui = σ(s_ui)                            (eq. 12; gmf and mlp have one of the two)
+    s_ui  = hᵀ [φ_GMF φ_MLP],  ŷ_ui = σ(s_ui)                            (eq. 12; GMF and MLP have one of the two)
 
 W_1 a_0 = W_1ᴾ pᴹ + W_1ⱽ qᴹ, so the widest layer is multiplied once for each row of P and V and not for each pair.
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,38 +25,42 @@ from models.histories import Counts
 
 Floats = NDArray[np.float64]
 Layers = list[tuple[Floats, Floats]]  # (W_1, b_1), ..., (W_L, b_L)
-Kind = Literal["gmf", "mlp", "neumf"]
 CELLS = 1 << 21  # numbers of the widest layer that scoring has in memory at once
 
 
 @dataclass(frozen=True)
 class Form:
-    """Kind and sizes: `factors` columns of GMF; `layers` widths of a_0, ..., a_L, the first an even number."""
+    """Sizes of a model; GMF has no layers and no columns for them, MLP no columns for GMF, NeuMF all."""
 
-    kind: Kind = "neumf"
-    factors: int = 8
-    layers: tuple[int, ...] = (64, 32, 16, 8)
+    factors: int = 16  # columns of pᴳ
+    embedding: int = 32  # columns of pᴹ
+    layers: tuple[int, ...] = (32, 16, 8)  # widths of a_1, ..., a_L
 
-    @property
-    def k(self) -> int:
-        """Columns of GMF."""
-        return 0 if self.kind == "mlp" else self.factors
+    @classmethod
+    def of(cls, array: NDArray[np.integer]) -> Form:
+        """Return the form that `to_array` wrote down."""
+        factors, embedding, *layers = array.tolist()
+        return cls(factors, embedding, tuple(layers))
+
+    def to_array(self) -> Counts:
+        """Return the sizes as a model keeps them."""
+        return np.array([self.factors, self.embedding, *self.layers])
 
     @property
     def columns(self) -> int:
-        """Columns c of a row: those of GMF, then those of MLP."""
-        return self.k + (0 if self.kind == "gmf" else self.layers[0] // 2)
+        """Return c."""
+        return self.factors + self.embedding
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of W_1, b_1, ..., W_L, b_L, h."""
-        widths = () if self.kind == "gmf" else self.layers
+        """Return the shapes of W_1, b_1, ..., W_L, b_L, h."""
+        widths = (2 * self.embedding, *self.layers)
         found: list[tuple[int, ...]] = [shape for n, m in pairwise(widths) for shape in ((m, n), (m,))]
-        return [*found, (self.k + sum(widths[-1:]),)]
+        return [*found, (self.factors + widths[-1],)]
 
     @property
     def size(self) -> int:
-        """D."""
+        """Return D."""
         return sum(int(np.prod(shape)) for shape in self.shapes)
 
     def cut(self, θ: Floats) -> tuple[Layers, Floats]:
@@ -93,7 +96,7 @@ def start_rows(rng: np.random.Generator, rows: int, form: Form, deviation: float
 
 def scores(model: Model, users: Counts) -> Floats:
     """Return s of the given users for all items, (len(users), I); own items included."""
-    (layers, h), k, V = model.form.cut(model.θ), model.form.k, model.V
+    (layers, h), k, V = model.form.cut(model.θ), model.form.factors, model.V
     found = np.empty((len(users), len(V)))
     size = max(1, CELLS // (len(V) * max((len(b) for _, b in layers), default=1)))
     for start in range(0, len(users), size):

@@ -61,20 +61,23 @@ def epoch(
     return total / max(len(order), 1)
 
 
+def mean_loss(model: Model, user: Ints, items: Ints, loss: Loss) -> float:
+    """Return the mean loss of users (b,) with items (b, 1 + m), the positive first."""
+    _, _, s = _forward(model, np.repeat(user, items.shape[1]), items.ravel())
+    return _LOSSES[loss](s.reshape(items.shape))[0]
+
+
 def gradient(model: Model, user: Ints, items: Ints, loss: Loss) -> tuple[float, Gradients]:
-    """Return the mean loss of users (b,) with items (b, 1 + m), the positive first, and its gradients."""
-    (layers, h), k, P, V = model.form.cut(model.θ), model.form.k, model.P, model.V
+    """Return the mean loss, and its gradients by θ, V, P."""
+    (layers, h), k, P, V = model.form.cut(model.θ), model.form.factors, model.P, model.V
     u, i = np.repeat(user, items.shape[1]), items.ravel()
     to_user, to_item = _adder(u, len(P)), _adder(i, len(V))
     # 1. Forward.
-    p, q = P[u, :k], V[i, :k]
-    of_P, of_V = first(layers, P[:, k:], V[:, k:])
-    a = tower(layers, of_P[u] + of_V[i])
-    φ = np.hstack([p * q, a[-1]])
-    met, ds = _LOSSES[loss]((φ @ h).reshape(items.shape))
+    a, φ, s = _forward(model, u, i)
+    met, ds = _LOSSES[loss](s.reshape(items.shape))
     # 2. Backward through h and the layers, the last first; W_1 and its bias by rows of P and V again.
     δ = ds.reshape(-1, 1) * h
-    by_P, by_V, δ = to_user(δ[:, :k] * q), to_item(δ[:, :k] * p), δ[:, k:] * (a[-1] > 0)
+    by_P, by_V, δ = to_user(δ[:, :k] * V[i, :k]), to_item(δ[:, :k] * P[u, :k]), δ[:, k:] * (a[-1] > 0)
     by_θ = [φ.T @ ds.ravel()]
     for (W, _), below in zip(layers[:0:-1], a[-2::-1], strict=True):
         by_θ[:0] = [(δ.T @ below).ravel(), δ.sum(axis=0)]
@@ -84,6 +87,15 @@ def gradient(model: Model, user: Ints, items: Ints, loss: Loss) -> tuple[float, 
         by_θ[:0] = [np.hstack([δ_P.T @ P[:, k:], δ_V.T @ V[:, k:]]).ravel(), δ.sum(axis=0)]
         δ_P, δ_V = δ_P @ W[:, : P.shape[1] - k], δ_V @ W[:, P.shape[1] - k :]
     return met, (np.concatenate(by_θ), np.hstack([by_V, δ_V]), np.hstack([by_P, δ_P]))
+
+
+def _forward(model: Model, u: Ints, i: Ints) -> tuple[list[Floats], Floats, Floats]:
+    """Return a_1, ..., a_L, φ = [φ_GMF φ_MLP] and s of n pairs."""
+    (layers, h), k, P, V = model.form.cut(model.θ), model.form.factors, model.P, model.V
+    of_P, of_V = first(layers, P[:, k:], V[:, k:])
+    a = tower(layers, of_P[u] + of_V[i])
+    φ = np.hstack([P[u, :k] * V[i, :k], a[-1]])
+    return a, φ, φ @ h
 
 
 def _bce(s: Floats) -> tuple[float, Floats]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models import ease, ials, mf, slist
+from models import ease, ials, mf, ncf, slist
 from models.histories import Counts, Histories
 
 Floats = NDArray[np.float64]
@@ -50,9 +50,15 @@ def _mf(model: Model, h: Histories, users: Counts) -> Floats:
     return np.asarray(m.mu + m.b_user[users, None] + m.b_item + m.P[users] @ m.Q.T)
 
 
+def _ncf(model: Model, h: Histories, users: Counts) -> Floats:
+    V = model["V"] + model["V_own"]  # one of the two is 0 in every row
+    return ncf.scores(ncf.Model(ncf.Form.of(model["form"]), model["layers"], V, model["P"]), users)
+
+
 KINDS: Mapping[str, Kind] = {
     "ease": Kind(("sum", "catalogue"), _ease),
     "slist": Kind(("sum", "input_decay", "catalogue"), _slist),
     "ials": Kind(("Q", "catalogue"), _ials),
+    "ncf": Kind(("V", "layers", "form", "catalogue"), _ncf),
     "mf": Kind(("mu", "Q", "b_item", "catalogue"), _mf),
 }

@@ -7,6 +7,7 @@ of a feature_holder has no scores to give and says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import mlflow
@@ -24,7 +25,8 @@ class ModelPart(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # MLflow reads type hints
         """Return a score per row of `user`, `item`."""
         user, item = model_input["user"].to_numpy(), model_input["item"].to_numpy()
-        return _from_items(self.arrays, user, item) if "B" in self.arrays else _from_factors(self.arrays, user, item)
+        scores = _from_items if "B" in self.arrays else _from_layers if "layers" in self.arrays else _from_factors
+        return scores(self.arrays, user, item)
 
 
 def _from_items(part: Mapping[str, np.ndarray], user: np.ndarray, item: np.ndarray) -> np.ndarray:
@@ -35,6 +37,17 @@ def _from_items(part: Mapping[str, np.ndarray], user: np.ndarray, item: np.ndarr
         own = part["history"][part["start"][u] : part["start"][u + 1]]
         found[n] = np.exp(-np.arange(len(own))[::-1] / δ) @ part["B"][own, i]
     return found
+
+
+def _from_layers(part: Mapping[str, np.ndarray], user: np.ndarray, item: np.ndarray) -> np.ndarray:
+    """GMF, MLP, NeuMF (He et al. 2017, eq. 8-12): before the last sigmoid, which changes no order."""
+    k, embedding, *widths = part["form"].tolist()
+    p, q, θ = part["P"][user], (part["V"] + part["V_own"])[item], part["layers"]
+    a = np.hstack([p[:, k:], q[:, k:]])
+    for n, m in pairwise([2 * embedding, *widths]):
+        W, b, θ = np.split(θ, [m * n, m * n + m])
+        a = np.maximum(a @ W.reshape(m, n).T + b, 0.0)
+    return np.asarray(np.hstack([p[:, :k] * q[:, :k], a]) @ θ)
 
 
 def _from_factors(part: Mapping[str, np.ndarray], user: np.ndarray, item: np.ndarray) -> np.ndarray:

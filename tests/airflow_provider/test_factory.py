@@ -69,7 +69,7 @@ def test_a_wrong_yaml_is_its_own_import_error_and_the_other_dag_stays(folder, pi
 def test_the_repositorys_dags_can_be_read(repository):
     bag = DagBag(dag_folder=repository / "dags")
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["horizontal_mf", "horizontal_slist", "vertical_mf"]
+    assert sorted(bag.dags) == ["horizontal_mf", "horizontal_ncf", "horizontal_slist", "vertical_mf"]
     assert {"load", "validate", "train", "evaluate", "register"} <= set(bag.dags["horizontal_mf"].task_ids)
     assert bag.dags["vertical_mf"].get_task("train").upstream_task_ids == {"split", "encode"}
 

@@ -83,6 +83,7 @@ RUNS = {
     "horizontal_mf": ("horizontal_mf", SHORTER, None),
     "horizontal_ease": ("horizontal_mf", ranked("ease", "reg: 200", "sum"), None),
     "horizontal_slist": ("horizontal_slist", {}, None),
+    "horizontal_ncf": ("horizontal_ncf", {"rounds: 15": "rounds: 2"}, None),
     "horizontal_ials": (
         "horizontal_mf",
         ranked("ials", IALS, "Q"),

@@ -5,7 +5,7 @@ from models import ncf, ncf_training, negatives, popularity, ranking
 from models.histories import Histories
 
 ITEMS, USERS = 12, 6
-FORMS = [ncf.Form("gmf", 3), ncf.Form("mlp", layers=(4, 3, 2)), ncf.Form("neumf", 3, (4, 3, 2))]
+FORMS = {"gmf": ncf.Form(3, 0, ()), "mlp": ncf.Form(0, 2, (3, 2)), "neumf": ncf.Form(3, 2, (3, 2))}
 
 
 def tastes(users=60, items=60, groups=4, seed=0):
@@ -30,7 +30,7 @@ def fresh(form, users=USERS, items=ITEMS, seed=0, deviation=0.5):
 def by_hand(model, u, i):
     """Eq. 8-12 for one pair, row by row, with the layers of the paper."""
     form = model.form
-    k, p, q = form.k, model.P[u], model.V[i]
+    k, p, q = form.factors, model.P[u], model.V[i]
     φ = [p[n] * q[n] for n in range(k)]
     layers, h = form.cut(model.θ)
     a = np.concatenate([p[k:], q[k:]])
@@ -39,7 +39,7 @@ def by_hand(model, u, i):
     return float(h @ np.array([*φ, *a]))
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.kind)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("loss", ["bce", "bpr"])
 def test_gradients_are_those_of_finite_differences(form, loss):
     model, rng = fresh(form, seed=3), np.random.default_rng(1)
@@ -62,13 +62,13 @@ def test_gradients_are_those_of_finite_differences(form, loss):
         assert np.any(expected != 0)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.kind)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_scores_are_those_of_the_paper(form, monkeypatch):
     monkeypatch.setattr(ncf, "CELLS", 2 * ITEMS * 4)  # blocks of people
     model, users = fresh(form), np.array([5, 0, 3, 3, 1])
     expected = [[by_hand(model, u, i) for i in range(ITEMS)] for u in users]
     np.testing.assert_allclose(ncf.scores(model, users), expected, atol=1e-12)
-    assert model.V.shape[1] == form.columns == (3 if form.kind == "gmf" else 2 if form.kind == "mlp" else 5)
+    assert model.V.shape[1] == form.columns == form.factors + form.embedding
 
 
 def test_a_step_is_adams_by_hand():
@@ -82,18 +82,18 @@ def test_a_step_is_adams_by_hand():
     np.testing.assert_allclose(x, [0.9 - down, 1.2], atol=1e-6)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.kind)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("loss", ["bce", "bpr"])
 def test_it_learns_tastes_that_popularity_does_not_know_and_the_same_bits_again(form, loss):
     h, held = tastes()
-    form, bits = ncf.Form(form.kind, 8, (16, 8)), []
+    form, bits = ncf.Form(4 * form.factors, 4 * form.embedding, form.layers and (8, 8)), []
     for _ in range(2):
         rng = np.random.default_rng(2)
         model = fresh(form, h.users, h.items, deviation=0.1)
         adam = ncf_training.Adam((model.θ, model.V, model.P), 0.02)
         for _ in range(12):
             order = rng.permutation(len(h))
-            met = ncf_training.epoch(model, h, order, negatives.draw(rng, h, order, 4), adam, loss, 64)
+            met = ncf_training.epoch(model, h, order, negatives.draw(rng, h, h.user[order], 4), adam, loss, 64)
         bits.append((met, model.θ.tobytes(), model.V.tobytes(), model.P.tobytes()))
     assert bits[0] == bits[1]
     everyone = np.arange(h.users)
@@ -109,5 +109,5 @@ def test_layers_start_spread_as_their_sizes_say_and_biases_at_0():
     assert [W.shape for W, _ in layers] == [(32, 64), (16, 32), (8, 16)]
     assert all(not b.any() for _, b in layers)
     assert layers[0][0].std() == pytest.approx(np.sqrt(2 / 96), rel=0.1)
-    assert h.shape == (16,)
+    assert h.shape == (24,)
     assert h.all()

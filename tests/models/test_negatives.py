@@ -8,11 +8,11 @@ from models.histories import Histories
 
 def test_negatives_are_all_items_that_the_user_did_not_have_each_as_likely():
     h = Histories(np.array([0, 0, 0, 1, 2], np.int32), np.array([4, 0, 2, 3, 4], np.int32), 3, 5)
-    rows = np.tile([0, 3], 4000)
-    drawn = negatives.draw(np.random.default_rng(0), h, rows, 3)
+    users = np.tile([0, 1], 4000)
+    drawn = negatives.draw(np.random.default_rng(0), h, users, 3)
     assert drawn.shape == (8000, 3)
-    for row, free in ((0, [1, 3]), (3, [0, 1, 2, 4])):
-        count = np.bincount(drawn[rows == row].ravel(), minlength=5)
+    for user, free in ((0, [1, 3]), (1, [0, 1, 2, 4])):
+        count = np.bincount(drawn[users == user].ravel(), minlength=5)
         assert np.flatnonzero(count).tolist() == free
         np.testing.assert_allclose(count[free], 12000 / len(free), rtol=0.1)
 

@@ -23,7 +23,8 @@ def model():
     return {
         "B": rng.normal(0, 1, (ITEMS, ITEMS)), "input_decay": np.array(2.0), "mu": np.array(3.0),
         "Q": Q * shared[:, None], "Q_own": Q * ~shared[:, None], "b_item": b * shared, "b_own": b * ~shared,
-        "P": rng.normal(0, 1, (USERS, K)), "b_user": rng.normal(0, 1, USERS),
+        "P": rng.normal(0, 1, (USERS, K)), "b_user": rng.normal(0, 1, USERS), "form": np.array([K, 0]),
+        "V": Q * shared[:, None], "V_own": Q * ~shared[:, None], "layers": np.array([2.0, -1.0]),
     }  # fmt: skip
 
 
@@ -35,6 +36,9 @@ def by_hand(kind, model, u, i):
         return sum(math.exp(-(len(items) - 1 - n) / 2) * model["B"][j, i] for n, j in enumerate(items))
     if kind == "ials":
         return sum(model["P"][u, k] * model["Q"][i, k] for k in range(K))
+    if kind == "ncf":
+        V = model["V"] + model["V_own"]
+        return sum(model["layers"][k] * model["P"][u, k] * V[i, k] for k in range(K))
     return mf.predict(whole(model), np.array([u]), np.array([i]))[0]
 
 

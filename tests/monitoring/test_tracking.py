@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from components.released_statistics import as_arrays
-from models import mf, vertical
+from models import mf, ncf, vertical
 from models.histories import Histories
 from models.scoring import KINDS, whole
 from monitoring.tracking import CHALLENGER, Tracker, prepare_store
@@ -49,6 +49,19 @@ def test_a_vertical_part_scores_as_the_evaluation_does(tracker):
     scores = _registered(tracker, "vertical", part).predict(pd.DataFrame({"user": USER, "item": ITEM}))
     model = vertical.Factors(3.5, part["b_item"], part["Q"], part["P"])
     assert np.allclose(scores, vertical.predict(model, part["s"], USER, ITEM))
+
+
+@pytest.mark.parametrize("form", [[2, 0], [0, 2, 3, 2], [2, 2, 3, 2]], ids=["gmf", "mlp", "neumf"])
+def test_an_ncf_part_scores_as_the_evaluation_does(tracker, form):
+    rng, shared = np.random.default_rng(4), np.arange(5)[:, None] < 3
+    V, P = (rng.normal(size=(n, sum(form[:2]))) for n in (5, 4))
+    part = {
+        "form": np.array(form), "V": V * shared, "V_own": V * ~shared, "P": P,
+        "layers": rng.normal(size=ncf.Form.of(np.array(form)).size),
+    }  # fmt: skip
+    scores = _registered(tracker, "ncf", part).predict(pd.DataFrame({"user": USER, "item": ITEM}))
+    h = Histories(np.array([], np.int32), np.array([], np.int32), 4, 5)
+    assert np.allclose(scores, KINDS["ncf"].scores(part, h, np.arange(4))[USER, ITEM])
 
 
 @pytest.mark.parametrize("kind", ["ease", "slist", "ials"])
