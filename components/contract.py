@@ -124,6 +124,12 @@ class Context(Protocol):
     def recv(self, name: str, from_: str | None = None) -> pa.Table:
         """Wait for the next declared message of this name; `from_` may be left out when only one party can send it."""
 
+    def recv_any(self, name: str, parties: Sequence[str], patience: float | None = None) -> tuple[str, pa.Table] | None:
+        """Wait for the next declared message of this name from whichever of `parties` is first; return who, and it.
+
+        None when nothing came within `patience` seconds.
+        """
+
     def shared_rng(self, name: str) -> np.random.Generator:
         """Public choices: the same stream at every party of the run (protocols.md §0)."""
 
@@ -153,6 +159,9 @@ class Context(Protocol):
 
     def data(self, name: str) -> tuple[pa.Table, Mapping[str, Any]]:
         """Return a data set of this party as it lies there (all text), with its entry in the accord."""
+
+    def registered(self, model: str) -> Arrays | None:
+        """Return this party's part of a model that the pipeline registered, by digest or `latest`; None without one."""
 
     def charge(self, data_set: str, release: Any, name: str) -> None:
         """Spend what a release (crypto.budget.Release) costs of the privacy budget of a data set of this party.

@@ -26,6 +26,7 @@ from annotated_types import Ge, Gt, Le
 from base.canonical import digest
 from components.averaging import ADVERSARY, MESSAGES, AveragingParams, aggregate, train
 from components.contract import Arrays, Component, Context, Outputs
+from components.id_keys import id_keys, rows_before
 from components.round_average import Shared
 from components.secure_sum import MIN_PARTIES, open_total
 from components.split_tables import as_array, catalogue_digest
@@ -82,9 +83,24 @@ class Learner:
         Q = mf.start_factors(ctx.shared_rng("Q"), items, k, params.start_deviation)
         P = mf.start_factors(ctx.private_rng("P"), users, k, params.start_deviation)
         self.model = mf.Factors(mu, Q, np.zeros(items), P, np.zeros(users))
+        self._keys = {"user_keys": id_keys(ctx, tables["users"]["user_id"]),
+                      "item_keys": id_keys(ctx, tables["items"]["item_id"])}  # fmt: skip
+        if start := ctx.inputs.get("start"):
+            self._go_on_from(start)
+
+    def _go_on_from(self, start: Arrays) -> None:
+        """Take what an earlier model says of the people and items that are still here; the new ones start anew."""
+        k, before = self._params.embedding_size, start["Q"].shape[1]
+        self._ctx.require(k == before, "the model to go on from has another size", expected=f"embedding_size {before}",
+                          found=k, remedy="the embedding_size of that model, or no `start`")  # fmt: skip
+        trained = np.flatnonzero(start["b_item"] != 0)
+        items, old = rows_before(self._keys["item_keys"], start["item_keys"][trained])
+        self.model.Q[items], self.model.b_item[items] = start["Q"][trained[old]], start["b_item"][trained[old]]
+        users, old = rows_before(self._keys["user_keys"], start["user_keys"])
+        self.model.P[users], self.model.b_user[users] = start["P"][old], start["b_user"][old]
 
     def start(self) -> Shared:
-        """Return the start that all draw alike."""
+        """Return the start, which all have alike."""
         return self.now()
 
     def counted(self, W: np.ndarray) -> None:
@@ -135,6 +151,7 @@ class Learner:
         return {
             "mu": np.array(m.mu), "Q": V[:, 1:].copy(), "b_item": V[:, 0].copy(), "Q_own": V_own[:, 1:].copy(),
             "b_own": b_own, "P": m.P, "b_user": m.b_user, "catalogue": as_array(self.catalogue),
+            **self._keys,
         }  # fmt: skip
 
 
@@ -162,8 +179,12 @@ COMPONENT = Component(
     roles={"data_holder": data_holder, "aggregator": aggregator},
     params=HorizontalMfParams,
     messages=MESSAGES,
-    inputs={"ratings": "split ratings", "statistics": "μ and the catalogue digest of all parties"},
-    optional_inputs=("ratings", "statistics"),  # the aggregator has none
+    inputs={
+        "ratings": "split ratings",
+        "statistics": "μ and the catalogue digest of all parties",
+        "start": "the part of an earlier model to go on from",
+    },
+    optional_inputs=("ratings", "statistics", "start"),  # the aggregator has none
     outputs={"model": "mu, Q, b_item: the same at every data_holder; P, b_user, Q_own, b_own: this party's own"},
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
     adversary=ADVERSARY,

@@ -72,6 +72,19 @@ class Store:
         entry = json.loads(path.read_bytes())
         return {name: Ref(kind, digest) for name, (kind, digest) in entry["outputs"].items()}
 
+    def list_model(self, pipeline: str, model: str, part: Ref) -> None:
+        """List the own part of a registered model, which is the pipeline's latest then."""
+        for name in (model, "latest"):
+            write_whole(self._model(pipeline, name), canonical_bytes({"part": [part.kind, part.digest]}))
+
+    def read_model(self, pipeline: str, model: str) -> Any:
+        """Return the own part of a registered model, by its digest or `latest`; None when there is none."""
+        path = self._model(pipeline, model)
+        return self.load(Ref(*json.loads(path.read_bytes())["part"])) if path.is_file() else None
+
+    def _model(self, pipeline: str, model: str) -> Path:
+        return self.root / "models" / pipeline / f"{model}.json"
+
     def _object(self, name: str) -> Path:
         return self.root / "objects" / name[:2] / name
 

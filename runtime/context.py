@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -62,6 +62,7 @@ class StepContext:
     checkpoint: Checkpoint
     observer: Observer
     spills: Spill
+    registered: Callable[[str], Any] = lambda model: None  # this party's part of a registered model, by its digest
 
     @property
     def keys(self) -> Keys:
@@ -79,6 +80,10 @@ class StepContext:
     def recv(self, name: str, from_: str | None = None) -> pa.Table:
         """Wait for a declared message."""
         return self.channel.recv(name, from_)
+
+    def recv_any(self, name: str, parties: Sequence[str], patience: float | None = None) -> tuple[str, pa.Table] | None:
+        """Wait for a declared message from whichever of `parties` is first."""
+        return self.channel.recv_any(name, parties, patience)
 
     def shared_rng(self, name: str) -> np.random.Generator:
         """Return the public stream `name`."""

@@ -74,6 +74,7 @@ def execute(task: StepTask, store: Store, services: Services, channel: Channel, 
             checkpoint=checkpoint,
             observer=observer,
             spills=spills,
+            registered=lambda model: store.read_model(task.pipeline, model),
         )
         outputs = part.roles[task.role](ctx, params)
     undeclared = set(outputs) - set(part.outputs)
@@ -81,7 +82,16 @@ def execute(task: StepTask, store: Store, services: Services, channel: Channel, 
         raise StateError("a component returned outputs that it does not declare", found=", ".join(sorted(undeclared)))
     refs = {name: store.save(artefact) for name, artefact in outputs.items()}
     store.write_outputs(task.run, task.step, task.attempt, refs)
+    if part.registers:
+        manifest: Any = outputs["manifest"]
+        store.list_model(task.pipeline, manifest["model"], _source(task, "model", store))
     return refs
+
+
+def _source(task: StepTask, name: str, store: Store) -> Ref:
+    """Return the name of what an input was."""
+    step, output = task.inputs[name].split(".")
+    return (store.read_outputs(task.run, step) or {})[output]
 
 
 def _inputs(task: StepTask, part: Component, store: Store) -> dict[str, Any]:
