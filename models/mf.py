@@ -15,7 +15,6 @@ or a busy row would run away. The same order of ratings gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +23,7 @@ from scipy import sparse
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
+FEW = 8  # rows for each rating of a batch, up to which a whole array is added to
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,22 @@ def epoch(
     `reg` is λ per rating; `reg_item` (I,) puts another λ in its place for the item side (see `with_prior`).
     """
     λ_item = np.full(len(model.Q), reg) if reg_item is None else reg_item
+    scratch = np.empty((4, min(batch_size, len(order)), model.Q.shape[1]))  # else a batch's would come and go as pages
     squared = 0.0
     for start in range(0, len(order), batch_size):
         batch = data.take(order[start : start + batch_size])
-        u, i = batch.user, batch.item
-        p, q, b_u, b_i = model.P[u], model.Q[i], model.b_user[u], model.b_item[i]
+        u, i, (p, q, step, pull) = batch.user, batch.item, scratch[:, : len(batch)]
+        np.take(model.P, u, axis=0, out=p, mode="clip")
+        np.take(model.Q, i, axis=0, out=q, mode="clip")
+        b_u, b_i = model.b_user[u], model.b_item[i]
         e = batch.rating - (model.mu + b_u + b_i + np.einsum("nk,nk->n", p, q))
         squared += float(e @ e)
-        to_user, to_item = _adder(u, len(model.P), learning_rate), _adder(i, len(model.Q), learning_rate)
+        to_user, to_item = _Adder(u, len(model.P), learning_rate), _Adder(i, len(model.Q), learning_rate)
         λ_i = λ_item[i]
-        model.P += to_user(e[:, None] * q - reg * p)
-        model.b_user += to_user(e - reg * b_u)
-        model.Q += to_item(e[:, None] * p - λ_i[:, None] * q)
-        model.b_item += to_item(e - λ_i * b_i)
+        to_user.add(model.P, _step(e, q, reg, p, step, pull))
+        to_user.add(model.b_user, e - reg * b_u)
+        to_item.add(model.Q, _step(e, p, λ_i[:, None], q, step, pull))
+        to_item.add(model.b_item, e - λ_i * b_i)
     return squared / max(len(order), 1)
 
 
@@ -122,9 +125,26 @@ def shrunken_means(rows: Ints, values: Floats, size: int, ridge: float, centre: 
     return np.asarray((np.bincount(rows, values, minlength=size) + ridge * centre) / np.maximum(count + ridge, 1e-12))
 
 
-def _adder(rows: Ints, size: int, learning_rate: float) -> Callable[[Floats], Floats]:
-    """Return f(steps (n,) or (n, k)) = η·Σ of each row's steps, (size,) or (size, k): a sparse product, in order."""
-    n = len(rows)
-    η = np.minimum(learning_rate, 0.5 / np.maximum(np.bincount(rows, minlength=size), 1))
-    matrix = sparse.csc_matrix((η[rows], rows, np.arange(n + 1)), shape=(size, n))
-    return lambda steps: np.asarray(matrix @ steps)
+def _step(e: Floats, other: Floats, λ: float | Floats, own: Floats, step: Floats, pull: Floats) -> Floats:
+    """Return e·other − λ·own (n, k) in `step`; `pull` is room for one more."""
+    np.multiply(e[:, None], other, out=step)
+    np.multiply(λ, own, out=pull)
+    return np.subtract(step, pull, out=step)
+
+
+class _Adder:
+    """Adds η·Σ of each row's steps to an array of `size` rows: a sparse product, in the order of the steps."""
+
+    def __init__(self, rows: Ints, size: int, learning_rate: float) -> None:
+        """Take the row of each step; of a large array those alone are touched."""
+        self._touched: slice | Ints = slice(None)
+        if size > FEW * len(rows):
+            self._touched, place = np.unique(rows, return_inverse=True)
+            size, rows = len(self._touched), place.astype(np.int32)
+        η = np.minimum(learning_rate, 0.5 / np.maximum(np.bincount(rows, minlength=size), 1))
+        ends = np.arange(len(rows) + 1, dtype=np.int32)
+        self._matrix = sparse.csc_matrix((η[rows], rows, ends), shape=(size, len(rows)))
+
+    def add(self, array: Floats, steps: Floats) -> None:
+        """Add steps (n,) or (n, k) to the array (size,) or (size, k)."""
+        array[self._touched] += self._matrix @ steps
