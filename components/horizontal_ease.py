@@ -4,7 +4,8 @@ Steck (2019, eq. 8, `models.ease`): B depends on the people through G = XᵀX al
 secure sum gives every bank the model that all their thresholded histories would give in one place, to the last bit.
 With `complete` a bank then puts what it had left out back into its own copy, which it alone solves.
 
-Adversary: as in `secure_sum`; what leaves is thresholded and leaves once in an epoch (`released_statistics`).
+Adversary: as in `secure_sum`; what leaves is thresholded and leaves once in an epoch (`released_statistics`), or with
+`dp` has noise (`private_items`).
 
     X_j  histories of party j, 0 and 1  (U_j, I)    G = Σ_j X_jᵀX_j  (I, I)    B  weights from item to item (I, I)
 """
@@ -18,15 +19,20 @@ from annotated_types import Gt
 
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
-from components.released_statistics import NOT_PROTECTED, PairParams, as_arrays, own_copy, release
-from components.secure_sum import ADVERSARY, MIN_PARTIES, add_once, open_total, sum_messages
+from components.private_items import Copy, noisy_statistics
+from components.private_sum import Privacy
+from components.released_statistics import NOT_PROTECTED, Own, PairParams, as_arrays, own_copy, release
+from components.secure_sum import ADVERSARY, MIN_PARTIES, Total, add_once, open_total, sum_messages
 from components.split_tables import as_array
 from crypto.packing import Lanes
 from models import ease
-from models.symmetric import enough_ridge, from_upper, upper
+from models.symmetric import Floats, enough_ridge, from_upper, upper
 from models.thresholds import enough_pairs
 
 MESSAGES = sum_messages("G over all parties: how many people have both of two items, where a party has enough of them")
+
+
+NOISE_FRACTION = 8  # bits after the point under `dp`, where a person may weigh less than 1
 
 
 class HorizontalEaseParams(PairParams):
@@ -39,17 +45,32 @@ class HorizontalEaseParams(PairParams):
 def data_holder(ctx: Context, params: HorizontalEaseParams) -> Outputs:
     """Return the model, and the control: the model of the own people alone."""
     # 1. Own counts, and those with enough people behind them.
-    add, own = open_total(ctx, params), release(ctx, params, "horizontal_ease")
+    add = open_total(ctx, params, paid=params.dp is not None)
+    own = release(ctx, params, "horizontal_ease")
     G = ease.statistics(own.histories)
+    if params.dp is not None:
+        copy = _noisy(ctx, params, params.dp, add, own, G)
+        return _solved(ctx, params, own, G, copy)
     (R,) = enough_pairs(ease.statistics(own.kept), params.min_pairs)
 
     # 2. One secure sum of them, with the number of people.
     lanes, users = Lanes(params.lane, 0, len(ctx.parties("data_holder"))), own.histories.users
     Σ = add(np.append(upper(R), users), lanes, 0, own.bound(), "G").astype(np.float64)
     share = users / Σ[-1]
+    total = own_copy(params, (from_upper(Σ[:-1], len(G)),), (G,), (R,), share)
+    return _solved(ctx, params, own, G, Copy(total, Σ, share))
 
+
+def _noisy(ctx: Context, params: HorizontalEaseParams, privacy: Privacy, add: Total, own: Own, G: Floats) -> Copy:
+    """2. with noise: whole people, clipped, instead of what has enough of them behind it."""
+    lanes, n = Lanes(params.lane, NOISE_FRACTION, len(ctx.parties("data_holder"))), len(G)
+    people, size = ease.contributions(own.histories), n * (n + 1) // 2
+    return noisy_statistics(ctx, params, privacy, add, own, people, (G,), lanes, lambda v: (from_upper(v, n),), size)
+
+
+def _solved(ctx: Context, params: HorizontalEaseParams, own: Own, G: Floats, copy: Copy) -> Outputs:
     # 3. Everyone solves the same system, or its own copy of it; and the control.
-    (total,) = own_copy(params, (from_upper(Σ[:-1], len(G)),), (G,), (R,), share)
+    (total,), share = copy.statistics, copy.share
     reg = enough_ridge(total, params.reg)
     ctx.metric("reg", reg)
     ctx.progress(1, 2, "models")
@@ -57,7 +78,12 @@ def data_holder(ctx: Context, params: HorizontalEaseParams) -> Outputs:
     ctx.progress(2, 2, "models")
     catalogue = {"catalogue": as_array(own.catalogue)}
     return {
-        "model": {"B": model, "sum": as_array(digest_bytes(Σ.tobytes())), **as_arrays(own.histories), **catalogue},
+        "model": {
+            "B": model,
+            "sum": as_array(digest_bytes(copy.total.tobytes())),
+            **as_arrays(own.histories),
+            **catalogue,
+        },
         "alone": {"B": alone, **catalogue},
     }
 

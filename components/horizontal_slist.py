@@ -6,7 +6,7 @@ give in one place, to the fixed point of the lanes. With `complete` a bank then 
 own copy, which it alone solves.
 
 Adversary: as in `secure_sum`; what leaves is thresholded, pairs alike in all three, and leaves once in an epoch
-(`released_statistics`).
+(`released_statistics`), or with `dp` has noise (`private_items`).
 
     G       people with both items           (I, I)    B  weights from item to item (I, I)
     SS, ST  decayed pasts and futures, summed over all splits of every history  (I, I)
@@ -21,16 +21,20 @@ from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
-from components.released_statistics import NOT_PROTECTED, PairParams, as_arrays, own_copy, release
+from components.private_items import Copy, noisy_statistics
+from components.released_statistics import NOT_PROTECTED, Own, PairParams, as_arrays, own_copy, release
 from components.secure_sum import ADVERSARY, MIN_PARTIES, add_once, open_total, sum_messages
 from components.split_tables import as_array
 from crypto.packing import Lanes
 from models import slist
 from models.slist import Decays
-from models.symmetric import enough_ridge, from_upper, upper
+from models.symmetric import Floats, enough_ridge, from_upper, upper
 from models.thresholds import enough_pairs
 
 MESSAGES = sum_messages("G, SS and ST over all parties: how often, and in which order, people have two items")
+
+
+Three = tuple[Floats, Floats, Floats]  # G, SS, ST
 
 
 class HorizontalSlistParams(PairParams):
@@ -48,22 +52,32 @@ class HorizontalSlistParams(PairParams):
 def data_holder(ctx: Context, params: HorizontalSlistParams) -> Outputs:
     """Return the model, and the control: the model of the own people alone."""
     # 1. Own statistics, and those with enough people behind them: pairs alike in all three, in ST also of one order.
-    add, decays = open_total(ctx, params), Decays(params.past, params.future)
+    add, decays = open_total(ctx, params, paid=params.dp is not None), Decays(params.past, params.future)
     own = release(ctx, params, "horizontal_slist")
     all_own = slist.statistics(own.histories, decays)
+    lanes, users = Lanes(params.lane, params.fraction, len(ctx.parties("data_holder"))), own.histories.users
+    n, half = len(all_own[0]), len(all_own[0]) * (len(all_own[0]) + 1) // 2
+
+    def unpacked(v: Floats) -> Three:
+        return from_upper(v[:half], n), from_upper(v[half : 2 * half], n), v[2 * half : 2 * half + n * n].reshape(n, n)
+
+    if params.dp is not None:
+        people, size = slist.contributions(own.histories, decays), 2 * half + n * n
+        copy = noisy_statistics(ctx, params, params.dp, add, own, people, all_own, lanes, unpacked, size)
+        return _solved(ctx, params, own, all_own, copy)
     G, SS, ST = slist.statistics(own.kept, decays)
     ST *= slist.orders(own.kept, decays) >= params.min_pairs  # else an order may be one person's
     G, SS, ST = R = enough_pairs(G, params.min_pairs, SS, ST)
 
     # 2. One secure sum of them, with the number of people.
-    lanes, users = Lanes(params.lane, params.fraction, len(ctx.parties("data_holder"))), own.histories.users
-    vector = np.concatenate([upper(G), upper(SS), ST.ravel(), [users]])
-    Σ = add(vector, lanes, 0, own.bound(), "G, SS, ST")
-    n, half, share = len(G), len(G) * (len(G) + 1) // 2, users / Σ[-1]
+    Σ = add(np.concatenate([upper(G), upper(SS), ST.ravel(), [users]]), lanes, 0, own.bound(), "G, SS, ST")
+    share = users / Σ[-1]
+    return _solved(ctx, params, own, all_own, Copy(own_copy(params, unpacked(Σ), all_own, R, share), Σ, share))
 
+
+def _solved(ctx: Context, params: HorizontalSlistParams, own: Own, all_own: Three, copy: Copy) -> Outputs:
     # 3. Everyone solves the same system, or its own copy of it; and the control.
-    total = from_upper(Σ[:half], n), from_upper(Σ[half : 2 * half], n), Σ[2 * half : -1].reshape(n, n)
-    G, SS, ST = own_copy(params, total, all_own, R, share)
+    (G, SS, ST), share = copy.statistics, copy.share
     reg = enough_ridge(params.alpha * G + (1 - params.alpha) * SS, params.reg)
     ctx.metric("reg", reg)
     ctx.progress(1, 2, "models")
@@ -72,7 +86,7 @@ def data_holder(ctx: Context, params: HorizontalSlistParams) -> Outputs:
     ctx.progress(2, 2, "models")
     every = {"input_decay": np.array(params.input_decay), "catalogue": as_array(own.catalogue)}
     return {
-        "model": {"B": model, "sum": as_array(digest_bytes(Σ.tobytes())), **as_arrays(own.histories), **every},
+        "model": {"B": model, "sum": as_array(digest_bytes(copy.total.tobytes())), **as_arrays(own.histories), **every},
         "alone": {"B": alone, **every},
     }
 

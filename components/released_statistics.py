@@ -23,6 +23,7 @@ from base.canonical import digest, digest_bytes
 from base.errors import ConsentError
 from components.contract import Context
 from components.declared import Label
+from components.private_sum import Dp
 from components.secure_sum import SumParams
 from components.split_tables import catalogue_digest, histories
 from models.histories import Histories
@@ -31,7 +32,7 @@ from models.thresholds import completed, enough_raters
 
 NOT_PROTECTED = (
     "Not protected: what the totals say, thresholded and not differentially private; totals leave once in an epoch of "
-    "the accord."
+    "the accord. With dp (ease, slist): nothing thresholded, noise for one person at one party, as the budget allows."
 )
 Statistics = tuple[Floats, ...]  # matrices (I, I)
 
@@ -47,6 +48,7 @@ class PairParams(ReleaseParams):
     """What leaves in sums over pairs of items."""
 
     min_pairs: Annotated[int, Ge(1)] = 3  # own people behind a pair of items, or the bank leaves it out
+    dp: Dp = None  # noise on one release, paid by a budget: then no epoch, and what is left out is chosen after the sum
     complete: bool = True  # add what the bank left out to its own copy of the sum: better for its people, and its own
 
 
@@ -71,6 +73,8 @@ def release(ctx: Context, params: ReleaseParams, component: str, *more: str) -> 
     """
     tables = ctx.inputs["ratings"]
     h = histories(tables)
+    if isinstance(params, PairParams) and params.dp is not None:  # by a budget, whatever the epoch (`private_items`)
+        return Own(h, h, catalogue_digest(tables))
     own = Own(h, enough_raters(h, params.min_raters), catalogue_digest(tables))
     _one_accord(ctx, own.catalogue)
     data = [digest_bytes(np.ascontiguousarray(column).tobytes()) for column in (h.user, h.item)]

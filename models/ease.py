@@ -10,16 +10,25 @@ Steck (2019), "Embarrassingly Shallow Autoencoders for Sparse Data", WWW, eq. 1-
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from models.histories import Counts, Histories
-from models.symmetric import Floats, ridge_inverse
+from models.symmetric import Floats, places, ridge_inverse
 
 
 def statistics(h: Histories) -> Floats:
     """Return G (I, I): people with both items, on the diagonal with one. Whole numbers, exact."""
     X = h.matrix()
     return np.asarray((X.T @ X).toarray())
+
+
+def contributions(h: Histories) -> Iterator[tuple[Counts, Floats]]:
+    """Yield what each user adds to the packed upper triangle of G: places in it, and values."""
+    for items in h.lists():
+        a, b = np.triu_indices(len(items))
+        yield places(items[a], items[b], h.items), np.ones(len(a))
 
 
 def solve(G: Floats, reg: float) -> Floats:

@@ -5,8 +5,10 @@ X  (U, I)  1 where user u had item i, else 0
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,11 @@ class Histories:
         length = self.start[users + 1] - self.start[users]
         user = np.repeat(np.arange(len(users), dtype=np.int32), length)
         return Histories(user, self.item[runs(self.start[users], length)], len(users), self.items)
+
+    def lists(self) -> Iterator[NDArray[np.int32]]:
+        """Yield the items of each user, from the oldest to the newest."""
+        for first, last in pairwise(self.start):
+            yield self.item[first:last]
 
     def by_item(self) -> list[Counts]:
         """Return the rows of each item, ascending: a list of `items` arrays."""

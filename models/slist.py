@@ -18,13 +18,14 @@ S and T are never built: what a pair at places p ≤ q, d apart, adds over all s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from models import ease
 from models.histories import Counts, Histories, runs
-from models.symmetric import Floats, ridge_inverse
+from models.symmetric import Floats, places, ridge_inverse
 
 REACH = 24  # decays: what is further apart weighs less than 1e-8 of a split and is left out
 
@@ -52,6 +53,21 @@ def statistics(h: Histories, params: Decays) -> tuple[Floats, Floats, Floats]:
         SS[i] = np.bincount(h.item[q], past[1:][steps] * splits[q], h.items)
     SS += SS.T + np.diag(np.bincount(h.item, splits, h.items))
     return ease.statistics(h), SS, ST
+
+
+def contributions(h: Histories, params: Decays) -> Iterator[tuple[Counts, Floats]]:
+    """Yield what each user adds to the packed upper triangles of G and SS and to ST, one after the other."""
+    far, n = int(REACH * max(params.past, params.future)), h.items
+    past, future = (np.exp(-np.arange(far + 1) / δ) for δ in (params.past, params.future))
+    between, r, half = np.convolve(past, future), past[1] ** 2, n * (n + 1) // 2
+    for items in h.lists():
+        a, b = np.triu_indices(len(items))  # a not after b
+        pair, splits = places(items[a], items[b], n), (1 - r ** (len(items) - 1 - b)) / (1 - r)
+        near = b - a <= far
+        order = near & (a < b)
+        SS, ST = past[(b - a)[near]] * splits[near], between[(b - a)[order] - 1]
+        later = 2 * half + items[a[order]].astype(np.int64) * n + items[b[order]]
+        yield np.concatenate([pair, half + pair[near], later]), np.concatenate([np.ones(len(pair)), SS, ST])
 
 
 def orders(h: Histories, params: Decays) -> Floats:

@@ -5,6 +5,8 @@ The upper triangle, row by row with its diagonal, is n(n+1)/2 numbers instead of
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
@@ -32,6 +34,12 @@ def from_upper(v: Floats, n: int) -> Floats:
     A[..., row, column] = v
     A[..., column, row] = v
     return A
+
+
+def places(i: NDArray[np.integer[Any]], j: NDArray[np.integer[Any]], n: int) -> NDArray[np.int64]:
+    """Return where the pairs (i, j), in either order, of a symmetric matrix (n, n) stand in its packed `upper`."""
+    low, high = np.minimum(i, j).astype(np.int64), np.maximum(i, j)
+    return np.asarray(low * (2 * n - low - 1) // 2 + high)
 
 
 def ridge_inverse(A: Floats, λ: float) -> Floats:

@@ -42,6 +42,8 @@ def allowed(entry: Mapping[str, Any]) -> str:
         return f"list of {least}{allowed(entry['items'])}"
     if kind == "object" and isinstance(entry.get("additionalProperties"), Mapping):
         return f"for each key: {allowed(entry['additionalProperties'])}"
+    if kind == "object" and "properties" in entry:
+        return "mapping: " + "; ".join(f"`{name}` {allowed(value)}" for name, value in entry["properties"].items())
     if kind not in _KINDS:
         return f"`{json.dumps(entry)}`"
     bounds = [f"{words} {entry[bound]}" for bound, words in _BOUNDS.items() if bound in entry]

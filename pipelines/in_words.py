@@ -6,6 +6,7 @@ The schemas are those of the catalogue and of the models of a pipeline and an ac
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -65,6 +66,8 @@ def how_to_write(path: KeyPath, schema: Schema, value: object) -> str:
         return f"put it in brackets: {key}: [{value}]"
     if kind in _NUMBERS and isinstance(value, str) and value.isdigit():
         return f"without quotes: {key}: {value}"
+    if kind == "number" and isinstance(value, str) and re.fullmatch(r"\d+e[+-]?\d+", value):
+        return f"YAML takes {value} for a text: {key}: {value.replace('e', '.0e')}"
     if kind == "object" and not isinstance(value, dict):
         return f"write {key}: {{{_pair(schema)}}}"
     if "default" in schema:
@@ -94,7 +97,7 @@ def _pair(schema: Schema) -> str:
     """Return an entry of a mapping as it is written."""
     values = _values(schema)
     if values is None:
-        return "KEY: VALUE"
+        return ", ".join(f"{name}: ..." for name in schema.get("required", ())) or "KEY: VALUE"
     written = {"array": "[NAME, ...]", "integer": "NUMBER", "object": "{...}"}
     name = "TABLE" if "table_in" in values else written.get(values.get("type", ""), "NAME")
     return f"{'PARTY' if schema.get('by_party') else 'NAME'}: {name}"

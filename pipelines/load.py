@@ -172,9 +172,9 @@ def _check_params(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> No
     )
     for problem in problems:
         path = ("steps", step, "params", *problem.absolute_path)
+        known, given = problem.schema.get("properties", {}), problem.instance
         if problem.validator == "additionalProperties":
-            known = entry["params"].get("properties", {})
-            extra = next(iter(set(problem.instance) - set(problem.schema.get("properties", {}))))
+            extra = next(iter(set(given) - set(known)))
             pipeline.fail(
                 (*path, extra),
                 "unknown parameter",
@@ -183,12 +183,13 @@ def _check_params(pipeline: Pipeline, step: str, entry: Mapping[str, Any]) -> No
                 remedy=did_you_mean(extra, known),
             )
         if problem.validator == "required":
-            missing = next(name for name in entry["params"]["required"] if name not in params)
+            missing = next(name for name in problem.schema["required"] if name not in given)
+            at = ".".join(map(str, ("params", *problem.absolute_path)))
             pipeline.fail(
-                path, "a parameter is missing", expected=f"{missing}: {asked(entry['params']['properties'][missing])}",
-                found=", ".join(params) or "nothing", remedy=f"add {missing}: ... under params of step {step}",
+                path, "a parameter is missing", expected=f"{missing}: {asked(known[missing])}",
+                found=", ".join(given) or "nothing", remedy=f"add {missing}: ... under {at} of step {step}",
             )  # fmt: skip
         pipeline.fail(
             path, "a parameter is out of range or of the wrong type", expected=asked(problem.schema),
-            found=value_in_words(problem.instance), remedy=how_to_write(path, problem.schema, problem.instance),
+            found=value_in_words(given), remedy=how_to_write(path, problem.schema, given),
         )  # fmt: skip

@@ -89,7 +89,7 @@ WRONG = [
     ("{contacts: {spec: customer}}", "{contacts: {spec: Customer}}", 8, "parties.bureau.contacts.spec",
      "a name of small letters", '"Customer"', "write such a value for spec"),
     ("{contacts: {spec: customer}}", "{contacts: customer}", 8, "parties.bureau.contacts", "a mapping of spec, digest",
-     '"customer"', "write contacts: {KEY: VALUE}"),
+     '"customer"', "write contacts: {spec: ...}"),
     ("  bureau:", "  Bureau:", 8, "parties.Bureau", "a name of small letters", '"Bureau"', "another name here"),
     ("{align_ecdh: 1}", "[align_ecdh]", 9, "components", "a mapping NAME: NUMBER", "a list",
      "write components: {NAME: NUMBER}"),
