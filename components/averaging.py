@@ -29,14 +29,13 @@ from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest, digest_bytes
 from components.contract import Arrays, Context, Outputs
-from components.declared import Label
-from components.epoch_counts import counts_of_epoch
+from components.first_sum import Beginner, Counts, FirstParams, first_sum
 from components.held_out import HeldOut
 from components.pace import Pace
 from components.resume import first_round, keep_round
 from components.round_average import RoundAverage, Shared
 from components.secure_sum import ADVERSARY as SUMS
-from components.secure_sum import SumParams, Total, relay, sum_messages
+from components.secure_sum import Total, relay, sum_messages
 from crypto.packing import Lanes
 from models.coordinates import rows_in_turn
 from transport.message import Message, Protection, WireSchema
@@ -44,9 +43,10 @@ from transport.message import Message, Protection, WireSchema
 GO_ON = WireSchema("go_on", {"more": pa.bool_()})
 MESSAGES = (
     *sum_messages(
-        "first: raters of every item at the parties that have enough, training and held-out rows of all; then per "
-        "round: Σ w/W·ΔV of item rows, Σ n/N·Δθ of layers; of an item that only one other party trains, that party's "
-        "row; with early_stopping the loss on all held-out rows; with speed how many parties are how fast"
+        "first: raters of every item at the parties that have enough, training and held-out rows of all, with "
+        "warm_start the item side of the earlier model; then per round: Σ w/W·ΔV of item rows, Σ n/N·Δθ of layers; of "
+        "an item that only one other party trains, that party's row; with early_stopping the loss on all held-out "
+        "rows; with speed how many parties are how fast"
     ),
     Message(
         "go_on", "data_holder", "aggregator", GO_ON, Protection.PUBLIC, "whether another round follows",
@@ -57,35 +57,21 @@ ADVERSARY = (
     SUMS + "Not protected: the totals of every round; an item's total may be one party's, of min_raters_per_item "
     "people or more. Not differentially private."
 )
-COUNT_LANE = 32  # bits: wide enough for the rows of any party
 
 
-class AveragingParams(SumParams):
+class AveragingParams(FirstParams):
     """How often parties meet, what a party withholds, and what travels."""
 
     rounds: Annotated[int, Ge(1), Le(1000)] = 15
     local_epochs: Annotated[int, Ge(1), Le(100)] = 8  # E: passes over the party's own ratings in a round
-    min_raters_per_item: Annotated[int, Ge(2)] = 10  # own people behind a row; a row with fewer is withheld
     lane: Literal[8, 10, 16, 24, 32] = 16  # bits of a lane; values of few bits are rounded at random, the mean kept
     row_share: Annotated[float, Gt(0), Le(1)] = 1.0  # of the shared rows in a round, in turn
-    early_stopping: bool = False  # on the loss over all parties' held-out rows
     patience: Annotated[int, Ge(1)] = 3  # rounds without a better loss before training stops
-    min_count: Annotated[int, Ge(2)] = 20  # own held-out rows behind a loss
-    epoch: Label = ""  # the accord's: counts of raters are those of its first training
     speed: bool = False  # slow parties take fewer local steps: the model then depends on the clock
 
 
-class Learner(Protocol):
+class Learner(Beginner, Protocol):
     """A party's model, as the rounds see it."""
-
-    w: np.ndarray  # own raters of each item (I,), 0 where withheld
-    n: int  # training rows
-    held_out: int  # validation rows
-    catalogue: str  # digest of the sorted item ids
-    about: str  # digest of what must be alike at all parties: the catalogue, μ
-
-    def start(self) -> Shared:
-        """Return the common start."""
 
     def counted(self, W: np.ndarray) -> None:
         """Learn which rows are shared: those with W > 0."""
@@ -115,10 +101,10 @@ def train(ctx: Context, params: AveragingParams, learner: Learner, total: Total)
     order = ctx.shared_rng("order of rows").permutation(np.flatnonzero(state.W > 0))
     while state.t < params.rounds:
         t = state.t + 1
-        if params.early_stopping and not _go_on(ctx, held_out.waited < params.patience):
+        if not _go_on(ctx, params, held_out.waited < params.patience):
             break
-        # 1. The rows that were averaged last; by them the held-out rows are judged.
-        learner.take(state.shared, state.rows)
+        # 1. The rows that were averaged last, and the own ones of the others; by them the held-out rows are judged.
+        learner.take(state.resumed(learner.now()), order)
         loss = held_out.own(learner.loss, lambda: _arrays(state, learner))
 
         # 2. Local epochs.
@@ -161,13 +147,16 @@ def _rounds(ctx: Context, params: AveragingParams) -> Iterator[int]:
 def _begin(ctx: Context, params: AveragingParams, learner: Learner, total: Total) -> tuple[RoundAverage, HeldOut, Pace]:
     """Sum the counts, or go on at the round that all parties hold."""
     limit, kept = _lanes(ctx, params.lane).limit, ctx.checkpoint.resume()
-    own = _own_counts(ctx, params, learner)
-    every = _count(ctx, params, learner, own, total) if kept is None else kept[1]["counts"]
-    (n, _), (N, held_out) = own[-2:].tolist(), every[-2:].tolist()
-    learner.counted(every[:-2])
+    if kept is None:
+        _go_on(ctx, params, True)
+        counts = first_sum(ctx, params, learner, total)
+    else:
+        counts = Counts(kept[1]["counts.own"], kept[1]["counts.every"], learner.start())
+    (n, _), (N, held_out) = counts.own[-2:].tolist(), counts.every[-2:].tolist()
+    learner.counted(counts.every[:-2])
     # A row that has lost its people since the counts were made is withheld.
-    w = np.where(learner.w > 0, own[:-2], 0)
-    state = RoundAverage(learner.start(), every[:-2], w, n, N, limit)
+    w = np.where(learner.w > 0, counts.own[:-2], 0)
+    state = RoundAverage(counts.start, counts.every[:-2], w, n, N, limit, counts.to_arrays())
     judge, pace = HeldOut(params.early_stopping, limit + 1, held_out), Pace(params.speed, params.local_epochs)
     if kept is None:
         learner.take(state.shared, np.arange(len(w)))
@@ -178,26 +167,9 @@ def _begin(ctx: Context, params: AveragingParams, learner: Learner, total: Total
     return state, judge, pace
 
 
-def _own_counts(ctx: Context, params: AveragingParams, learner: Learner) -> np.ndarray:
-    """Return [w, n, held-out rows] of this party in this epoch, (I + 2,)."""
-    ctx.require(
-        not params.early_stopping or learner.held_out >= params.min_count, "too few held-out rows behind a loss",
-        expected=f"at least {params.min_count}", found=learner.held_out, remedy="a larger `validation` in the split",
-    )  # fmt: skip
-    counts = np.append(learner.w, [learner.n, learner.held_out]).astype(np.int64)
-    return counts_of_epoch(ctx, params.epoch, learner.catalogue, params.min_raters_per_item, counts)
-
-
-def _count(ctx: Context, params: AveragingParams, learner: Learner, own: np.ndarray, total: Total) -> np.ndarray:
-    """Return the counts of all parties: [W, N, held-out rows]."""
-    if params.early_stopping:
-        _go_on(ctx, True)
-    return total(own, _lanes(ctx, COUNT_LANE), 0, bytes.fromhex(learner.about), "counts")
-
-
-def _go_on(ctx: Context, more: bool) -> bool:
-    """Tell the aggregator whether another sum follows, if this is the party that does."""
-    if ctx.party == ctx.parties("data_holder")[0]:
+def _go_on(ctx: Context, params: AveragingParams, more: bool) -> bool:
+    """Tell the aggregator whether another sum follows, if this is the party that does and training may end early."""
+    if params.early_stopping and ctx.party == ctx.parties("data_holder")[0]:
         ctx.send("go_on", pa.table({"more": [more]}))
     return more
 
@@ -213,11 +185,10 @@ def _bound(learner: Learner, state: RoundAverage) -> bytes:
 
 
 def _keep(ctx: Context, state: RoundAverage, learner: Learner, held_out: HeldOut, pace: Pace) -> None:
-    """Keep the state after a round; the counts are those of the first sum, for it is not summed twice."""
-    counts = np.append(state.W, [state.N, held_out.rows])
-    parts = {"own": _arrays(state, learner), "held_out": held_out.to_arrays(), "pace": pace.to_arrays()}
-    named = [_named(name, arrays) for name, arrays in parts.items()]
-    ctx.checkpoint.save(state.t, {"counts": counts, **{k: a for part in named for k, a in part.items()}})
+    """Keep the state after a round; the counts too, for they are not summed twice."""
+    parts = {"counts": state.counts, "own": _arrays(state, learner), "held_out": held_out.to_arrays()}
+    named = [_named(name, arrays) for name, arrays in (parts | {"pace": pace.to_arrays()}).items()]
+    ctx.checkpoint.save(state.t, {key: array for part in named for key, array in part.items()})
 
 
 def _arrays(state: RoundAverage, learner: Learner) -> Arrays:

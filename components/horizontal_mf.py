@@ -85,8 +85,9 @@ class Learner:
         self.model = mf.Factors(mu, Q, np.zeros(items), P, np.zeros(users))
         self._keys = {"user_keys": id_keys(ctx, tables["users"]["user_id"]),
                       "item_keys": id_keys(ctx, tables["items"]["item_id"])}  # fmt: skip
-        if start := ctx.inputs.get("start"):
-            self._go_on_from(start)
+        self.warm = params.warm_start and "start" in ctx.inputs
+        if self.warm:
+            self._go_on_from(ctx.inputs["start"])
 
     def _go_on_from(self, start: Arrays) -> None:
         """Take what an earlier model says of the people and items that are still here; the new ones start anew."""

@@ -21,6 +21,7 @@ from models.row_average import exponent_for, portions, to_fixed
 
 FIRST_STEP = 0.5  # what a first round is expected to move at most, in units of the model
 COARSE = 1 << 11  # up to this limit values are rounded at random
+KEPT = 0.5  # of a party's own change to a row that waits for its turn: parties would drift apart, or learn too slowly
 
 
 @dataclass
@@ -41,10 +42,17 @@ class RoundAverage:
     n: int  # training rows of the party
     N: int
     limit: int  # largest |q| of a value on its way
+    counts: Arrays = field(default_factory=dict)  # of the first sum
     t: int = 0
     rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # averaged in round t
     largest: np.ndarray = field(default_factory=lambda: np.full(2, FIRST_STEP))  # step of V and of θ in round t
     saturated: int = 0  # values clipped in round t
+
+    def resumed(self, now: Shared) -> Shared:
+        """Return what a party goes on from: the rows averaged last, and half of what it has learned of the others."""
+        V = self.shared.V + KEPT * (now.V - self.shared.V)
+        V[self.rows] = self.shared.V[self.rows]
+        return Shared(V, self.shared.θ)
 
     def own(self, now: Shared, rows: np.ndarray, steps: float, rng: np.random.Generator) -> np.ndarray:
         """Return what the party adds to the sum of a round over `rows`, int64; `steps` is s_j/s."""

@@ -10,7 +10,12 @@ from components.id_keys import rows_before
 from runtime.artifacts import Ref, Store
 from tests.components.test_horizontal_mf import BANKS, CATALOGUE, PARAMS, ROLES, inputs
 
-ONE = PARAMS | {"rounds": 1, "epoch": "warm", "learning_rate": 1e-9}  # so that the model stays where it starts
+ONE = PARAMS | {
+    "warm_start": True,
+    "rounds": 1,
+    "epoch": "warm",
+    "learning_rate": 1e-9,
+}  # so that the model stays where it starts
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +82,23 @@ def test_banks_that_start_from_different_models_get_no_sum(threads, earlier):
     outcome = threads("horizontal_mf", ROLES, given, ONE, run="differ")
     assert any(isinstance(error, SpecMismatch) for error in outcome.errors.values())
     assert not any(outcome.outputs.get(bank) for bank in BANKS)
+
+
+def test_a_bank_that_joins_starts_from_the_item_side_of_the_others(threads, earlier):
+    given = with_start(earlier)
+    del given["south"]["start"]
+    outcome = threads("horizontal_mf", ROLES, given, ONE, run="joins")
+    assert outcome.errors == {}
+    for bank in BANKS:
+        np.testing.assert_allclose(outcome.outputs[bank]["model"]["Q"], earlier["east"]["Q"], atol=1e-4)
+    assert np.abs(outcome.outputs["south"]["model"]["P"]).max() < 0.03 * 6  # its own people start anew
+
+
+def test_without_any_earlier_model_all_start_anew(threads):
+    cold = threads("horizontal_mf", ROLES, inputs(1), ONE | {"warm_start": False}, run="cold")
+    warm = threads("horizontal_mf", ROLES, inputs(1), ONE, run="nobody")
+    assert cold.errors == warm.errors == {}
+    np.testing.assert_array_equal(cold.outputs["east"]["model"]["Q"], warm.outputs["east"]["model"]["Q"])
 
 
 def test_a_model_of_another_size_is_refused(threads, earlier):
