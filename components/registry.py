@@ -30,6 +30,7 @@ MODULES = {
     "split_ratings": "components.split_ratings",
     "split_cold": "components.split_cold",
     "split_leave_one_out": "components.split_leave_one_out",
+    "load_model": "components.load_model",
     "horizontal_ease": "components.horizontal_ease",
     "horizontal_slist": "components.horizontal_slist",
     "horizontal_ials": "components.horizontal_ials",
@@ -82,5 +83,10 @@ def describe(component: Component) -> dict[str, Any]:
 
 
 def _condition(message: Message) -> str:
-    conditions = " or ".join(f"{name}: {json.dumps(value).strip(chr(34))}" for name, value in message.only_if)
+    also = [message.and_if] if message.and_if else []
+    only, also_if = (
+        " or ".join(f"{name}: {json.dumps(value).strip(chr(34))}" for name, value in pairs)
+        for pairs in (message.only_if, also)
+    )
+    conditions = " and ".join(filter(None, (only, also_if)))
     return f"only with {conditions}: " if conditions else ""
