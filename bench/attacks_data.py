@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
 
-from bench.parties import run_step
+from bench.parties import Lasting, run_step
 from bench.sets import BANKS, SETS
 from components import horizontal_ease, horizontal_ials, horizontal_slist
 from components.contract import Component, Context
@@ -146,8 +146,8 @@ class Nights:
     """Steps that run one after the other, with key stores that last; the adversary follows them as it should."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep the parties' stores below `folder`."""
-        self._folder, self._runs = folder, 0
+        """Keep what the parties keep below `folder`."""
+        self.nodes, self._runs = Lasting(folder), 0
 
     def run(self, kind: str, banks: Mapping[str, Histories], **params: Any) -> list[Seen]:
         """Return what the adversary read of each sum, once it has crossed; models are not computed: nobody looks."""
@@ -173,7 +173,7 @@ class Nights:
                 (horizontal_ials, "_alone", lambda h, Q, params, loss: Q),
             ):  # fmt: skip
                 stack.enter_context(patch.object(where, name, other))
-            run_step(part, ROLES, _inputs(banks), params, lasting=self._folder, run=f"night-{self._runs}")
+            run_step(part, ROLES, _inputs(banks), params, lasting=self.nodes, run=f"night-{self._runs}")
         return seen
 
 

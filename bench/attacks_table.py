@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from bench import attacks_masks as masks
 from bench import attacks_moments as moments
+from bench import attacks_nights as nights
 from bench import attacks_orders as orders
 from bench import attacks_pairs as pairs
+from bench import attacks_rounds as rounds
 from bench.attacks_data import Adversary, Found
 
 
@@ -27,6 +29,7 @@ class Attack:
 
 GROUPS = {
     "sums": "Sums of statistics: EASE, SLIST, iALS",
+    "rounds": "Rounds of averaging: matrix factorisation",
     "masks": "Sums by masks that cancel: the aggregator, and restored snapshots",
 }
 ITEMS_10 = "items of 10, pairs of 3 own people"
@@ -68,6 +71,33 @@ ATTACKS: Mapping[str, Attack] = {
     "one item of a person whose others are known, iALS": Attack(
         "sums", "area under the curve; chance: by the model itself", "items of 33, d = 32", "items of 32, d = 8", 0.9,
         moments.tested, 3,
+    ),
+    "ratings from two gradients in a row (FedMF)": Attack(
+        "rounds", "share of ratings read right; chance: item means", "one customer's part in the clear",
+        "sums over banks less the own part", 0.5, rounds.recovery, 3,
+    ),
+    "factors from a row of one customer": Attack(
+        "rounds", "share of such rows; default: rows of fewer than 10 sent", "rows of 1", "rows of 10", 0,
+        rounds.lone_rows, 3,
+    ),
+    "rows that are one other bank's": Attack(
+        "rounds", "share of the rows less the own part", "of 1 person or more", "of 10 people or more", None,
+        rounds.one_bank,
+    ),
+    "which items somebody rated, by how rows move": Attack(
+        "rounds", "area under the curve; chance: people outside the sum", "one customer's part in the clear",
+        "sums over banks less the own part", 0.85, rounds.moved_rows, 3,
+    ),
+    "who rated what, from a bank's sums and its start": Attack(
+        "rounds", "area under the curve", "the start follows from the run's seed", "from the party's secret", 0.65,
+        rounds.decoded_start,
+    ),
+    "the difference of two nights' counts": Attack(
+        "rounds", "share of one newcomer's items", "an epoch a night", "counts once in an epoch", 0, nights.counts,
+    ),
+    "the difference of two nights' changes from one model": Attack(
+        "rounds", "area under the curve for a newcomer's items; chance: people of both nights", "one step over all",
+        "private orders", None, nights.changes, 3,
     ),
     "two models from one aggregator": Attack(
         "masks", "share of the sum's values", "the context does not name the model", "the context names it", 0,

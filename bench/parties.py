@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,14 @@ class Done:
     outputs: Mapping[str, Outputs]  # by party
 
 
+@dataclass(frozen=True)
+class Lasting:
+    """Nodes that outlive a step: their keys, and the folder of what they keep."""
+
+    folder: Path
+    nodes: dict[str, NodeKeys] = field(default_factory=dict)
+
+
 class _Watch:
     def metric(self, name: str, value: float, round_number: int | None) -> None:
         """Not looked at."""
@@ -53,21 +61,22 @@ def run_step(
     functions: Mapping[str, RoleFunction] | None = None,
     seed: int = 1,
     run: str = RUN,
-    lasting: Path | None = None,
+    lasting: Lasting | None = None,
 ) -> Done:
     """Run a step; `functions` (role -> function) put another role function in place of the component's.
 
-    With `lasting` the parties' key stores are below it and outlive the step, as between runs of a node.
+    With `lasting` the parties' keys and what they keep outlive the step, as between runs of a node.
     """
     parties = {party: role for role, members in roles.items() for party in members}
-    keys = {party: NodeKeys.generate() for party in parties}
+    nodes = {} if lasting is None else lasting.nodes
+    keys = {party: nodes.setdefault(party, NodeKeys.generate()) for party in parties}
     publics = {party: own.public for party, own in keys.items()}
     table = part.table(params)
     exchange, guard = MemoryExchange(), PlanGuard(run, {STEP: (table, roles)})
     stores, stop = {party: MemoryLedgerStore() for party in parties}, list[AccordError]()
 
     def prepare(party: str, folder: Path) -> Callable[[], Outputs]:
-        own = PartyKeys(party, keys[party], publics, folder if lasting is None else lasting / party)
+        own = PartyKeys(party, keys[party], publics, folder if lasting is None else lasting.folder / party)
         ledger = Ledger(own, stores[party])
         carrier = exchange.join(Door(guard, ledger, MemoryInbox()))
         role = parties[party]
@@ -111,7 +120,7 @@ def streams(seed: int, party: str = "") -> Randomness:
 def _run(function: RoleFunction, ctx: StepContext, params: Any, stop: list[AccordError]) -> Outputs:
     try:
         return function(ctx, params)
-    except AccordError:
+    except Exception:  # whatever it is, the others must not wait for this party
         stop.append(Cancelled(f"the step failed at {ctx.party}"))
         raise
 

@@ -1,0 +1,58 @@
+"""What an adversary reads between two nights of training: counts of raters, and sums of changes from one start."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.attacks_data import FOREIGN, Adversary, Found, World, area
+from bench.attacks_rounds import mean_area
+from bench.attacks_watch import VICTIM, WEAK, Bank, another_order, banks_of, mean_of, watch
+
+ONE_ROUND = {"rounds": 1, "local_epochs": 1}
+
+
+def newcomer(world: World) -> tuple[dict[str, Bank], frozenset[int]]:
+    """Return the banks before one active person came to the last one, and that person's items; numbers stay."""
+    user, item, rating = banks_of(world)[VICTIM]
+    activity = np.bincount(user)
+    person = np.argsort(activity)[-min(20, len(activity) // 2)]
+    stay = user != person
+    before = {**banks_of(world), VICTIM: (user[stay], item[stay], rating[stay])}
+    return before, frozenset(item[~stay].tolist())
+
+
+# Attacks, with what each counts
+
+
+def counts(a: Adversary) -> Found:
+    """Share of one newcomer's items that the difference of two nights' counts shows; weakened: an epoch a night."""
+    before, had = newcomer(a.world)
+    shares = list[float]()
+    for labels in (("monday", "tuesday"), ("month", "month")):
+        both = []
+        for n, (banks, epoch) in enumerate(zip((before, banks_of(a.world)), labels, strict=True)):
+            params, run = {**ONE_ROUND, "epoch": epoch}, f"counts-{epoch}-{n}"
+            seen = watch(banks, a.world.items, params, a.world.seed, lasting=a.nights.nodes, run=run)
+            both.append(seen.counts(FOREIGN))
+        shown = set(np.flatnonzero(both[1] - both[0]).tolist())
+        shares.append(len(shown & had) / len(had) if shown <= had else 0.0)
+    return Found(shares[0], shares[1], 0.0)
+
+
+def changes(a: Adversary) -> Found:
+    """Area under the curve for a newcomer's items, by how sums of two nights differ that begin with one model.
+
+    Weakened: one step over all ratings, which no order hides. Chance: for people who were there on both nights.
+    """
+    (before, had), areas = newcomer(a.world), list[float]()
+    mean, known = mean_of(before), 0.5
+    for params in ({**WEAK, "min_raters_per_item": 10}, {"rounds": 1}):
+        first = watch(before, a.world.items, params, a.world.seed, mean=mean)
+        second = watch(banks_of(a.world), a.world.items, params, a.world.seed, mean=mean, private=another_order)
+        rows, *at = np.intersect1d(first.rows[0], second.rows[0], return_indices=True)
+        (one, w), (two, more) = (seen.change(0, FOREIGN) for seen in (first, second))
+        w, more = np.maximum(w[at[0]], 1), np.maximum(more[at[1]], 1)
+        scores = np.linalg.norm(two[at[1]] / more[:, None] - one[at[0]] / w[:, None], axis=1) * np.sqrt(w)
+        areas.append(area(scores, np.isin(rows, list(had))))
+        known = mean_area(scores, rows, before[VICTIM])
+    return Found(areas[0], areas[1], known)
