@@ -27,6 +27,7 @@ from annotated_types import Ge, Gt, Le, MinLen
 
 from components.averaging import ADVERSARY, MESSAGES, AveragingParams, aggregate, train
 from components.contract import Arrays, Component, Context, Outputs
+from components.id_keys import id_keys, rows_before
 from components.round_average import Shared
 from components.secure_sum import MIN_PARTIES, open_total
 from components.split_tables import as_array, catalogue_digest, histories
@@ -62,7 +63,7 @@ class HorizontalNcfParams(AveragingParams):
 def data_holder(ctx: Context, params: HorizontalNcfParams) -> Outputs:
     """Return this party's part of the model, and the control: the part of the own people alone."""
     # Own rows and the weights of their items are checked before anything is sent.
-    learner, alone = Learner(ctx, params), Learner(ctx, params)
+    learner, alone = Learner(ctx, params), Learner(ctx, params.model_copy(update={"warm_start": False}))
     state = train(ctx, params, learner, open_total(ctx, params))
     for t in range(state.t):
         alone.learn(t + 1, params.local_epochs)
@@ -91,9 +92,25 @@ class Learner:
         θ = ncf.start_layers(ctx.shared_rng("layers"), params.form)
         V = ncf.start_rows(ctx.shared_rng("V"), items, params.form, σ)
         self.model = ncf.Model(params.form, θ, V, ncf.start_rows(ctx.private_rng("P"), users, params.form, σ))
+        self._keys = {"user_keys": id_keys(ctx, tables["users"]["user_id"]),
+                      "item_keys": id_keys(ctx, tables["items"]["item_id"])}  # fmt: skip
+        self.warm = params.warm_start and "start" in ctx.inputs
+        if self.warm:
+            self._go_on_from(ctx.inputs["start"])
+
+    def _go_on_from(self, start: Arrays) -> None:
+        """Take what an earlier model says of the people and items that are still here; the new ones start anew."""
+        form, before = self.model.form, Form.of(start["form"])
+        self._ctx.require(form == before, "the model to go on from has other sizes", expected=before, found=form,
+                          remedy="the sizes of that model, or no `start`")  # fmt: skip
+        trained = np.flatnonzero(start["V"].any(axis=1))
+        items, old = rows_before(self._keys["item_keys"], start["item_keys"][trained])
+        self.model.V[items], self.model.θ[:] = start["V"][trained[old]], start["layers"]
+        users, old = rows_before(self._keys["user_keys"], start["user_keys"])
+        self.model.P[users] = start["P"][old]
 
     def start(self) -> Shared:
-        """Return the start that all draw alike."""
+        """Return the start, which all have alike."""
         return self.now()
 
     def counted(self, W: np.ndarray) -> None:
@@ -138,7 +155,7 @@ class Learner:
         m, shared = self.model, (self.W > 0)[:, None]
         return {
             "V": m.V * shared, "layers": m.θ, "V_own": m.V * ~shared, "P": m.P, "form": m.form.to_array(),
-            "catalogue": as_array(self.catalogue),
+            "catalogue": as_array(self.catalogue), **self._keys,
         }  # fmt: skip
 
 
@@ -147,8 +164,11 @@ COMPONENT = Component(
     roles={"data_holder": data_holder, "aggregator": aggregator},
     params=HorizontalNcfParams,
     messages=MESSAGES,
-    inputs={"ratings": "ratings split by split_leave_one_out"},
-    optional_inputs=("ratings",),  # the aggregator has none
+    inputs={
+        "ratings": "ratings split by split_leave_one_out",
+        "start": "the part of an earlier model to go on from",
+    },
+    optional_inputs=("ratings", "start"),  # the aggregator has none
     outputs={
         "model": "V, layers, form: the same at every data_holder; P, V_own: this party's own",
         "alone": "the same of the own people alone, nothing exchanged",

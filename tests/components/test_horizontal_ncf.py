@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from base.errors import SpecMismatch
+from base.errors import DataError, SpecMismatch
 from components import horizontal_ncf
 from models import ncf, ncf_training, negatives
 from models.histories import Histories
@@ -180,6 +180,20 @@ def test_other_kinds_and_losses_train_until_the_held_out_loss_rises(threads, kin
     scores = KINDS["ncf"].scores(model, histories("east"), np.arange(3))
     assert scores.shape == (3, ITEMS)
     assert np.isfinite(scores).all()
+
+
+def test_training_goes_on_where_an_earlier_model_ended_and_the_control_does_not(threads, federated):
+    given = {bank: {"ratings": split(bank), "start": federated.outputs[bank]["model"]} for bank in BANKS}
+    still = PARAMS | {"warm_start": True, "rounds": 1, "learning_rate": 1e-9}
+    outcome = threads("horizontal_ncf", ROLES, given, still, run="warm")
+    assert outcome.errors == {}
+    for bank in BANKS:
+        model, before = outcome.outputs[bank]["model"], federated.outputs[bank]["model"]
+        for name in ("V", "layers", "P"):
+            np.testing.assert_allclose(model[name], before[name], atol=1e-4)
+        assert np.abs(outcome.outputs[bank]["alone"]["P"]).max() < 0.05 * 6  # its people start anew
+    wider = threads("horizontal_ncf", ROLES, given, still | {"layers": [5, 2]}, run="wider")
+    assert any(isinstance(error, DataError) for error in wider.errors.values())
 
 
 def test_another_catalogue_at_one_party_gives_no_sum_to_anyone(threads):
