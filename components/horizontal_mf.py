@@ -143,7 +143,8 @@ class Learner:
 
     def part(self) -> Arrays:
         """Return the part that is registered; where W = 0 the shared side is 0 and the party's own rows stand in."""
-        m, rare, V = self.model, self.W == 0, self.now().V * (self.W > 0)[:, None]
+        m, rare = self.model, self.W == 0
+        V = np.where(rare[:, None], 0.0, self.now().V)  # not a product: −0.0 would be another model
         V_own = mapped_rows(V, self.W, self._attributes, self._params.attribute_ridge) * rare[:, None]
         d = self.data.take(np.flatnonzero(rare[self.data.item]))
         e = d.rating - mf.predict(replace(m, Q=V_own[:, 1:], b_item=V_own[:, 0]), d.user, d.item)
