@@ -24,7 +24,7 @@ from bench.parties import Lasting, run_step
 from bench.sets import BANKS, SETS
 from components import horizontal_ease, horizontal_ials, horizontal_slist
 from components.contract import Component, Context
-from components.secure_sum import SumParams, open_total
+from components.secure_sum import open_total
 from crypto.packing import Lanes
 from models import ease, slist
 from models.histories import Counts, Histories
@@ -142,6 +142,24 @@ class Seen:
     foreign: Floats
 
 
+class Watched:
+    """A secure sum that tells what went in and came out: (values, lanes, round, total)."""
+
+    def __init__(self, add: Any, tell: Callable[[Any, Lanes, int, Any], None]) -> None:
+        """Watch `add`, what `open_total` gives."""
+        self._add, self._tell = add, tell
+
+    def __call__(self, values: Any, lanes: Lanes, round_number: int, *more: Any) -> Any:
+        """Add, and tell."""
+        found = self._add(values, lanes, round_number, *more)
+        self._tell(values, lanes, round_number, found)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else a sum says of itself."""
+        return getattr(self._add, name)
+
+
 class Nights:
     """Steps that run one after the other, with key stores that last; the adversary follows them as it should."""
 
@@ -154,17 +172,13 @@ class Nights:
         module, part = PARTS[kind]
         seen, self._runs = list[Seen](), self._runs + 1
 
-        def watching(ctx: Context, given: SumParams) -> Callable[..., Any]:
-            add = open_total(ctx, given)
+        def tell(values: Floats, lanes: Lanes, round_number: int, found: Floats) -> None:
+            own = np.ldexp(lanes.quantise(values.ravel()).astype(np.float64), -lanes.fraction)
+            seen.append(Seen(found.astype(np.float64), found - own))
 
-            def total(values: Floats, lanes: Lanes, round_number: int, bound: bytes, name: str = "vector") -> Floats:
-                found = add(values, lanes, round_number, bound, name).astype(np.float64)
-                seen.append(
-                    Seen(found, found - np.ldexp(lanes.quantise(values.ravel()).astype(float), -lanes.fraction))
-                )
-                return found
-
-            return total if ctx.party == ADVERSARY else add
+        def watching(ctx: Context, *given: Any, **named: Any) -> Any:
+            add = open_total(ctx, *given, **named)
+            return Watched(add, tell) if ctx.party == ADVERSARY else add
 
         with ExitStack() as stack:
             for where, name, other in (

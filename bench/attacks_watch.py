@@ -18,13 +18,13 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from base.canonical import digest
-from bench.attacks_data import FOREIGN, ROLES, World
+from bench.attacks_data import FOREIGN, ROLES, Watched, World
 from bench.parties import Lasting, run_step, streams
 from components import horizontal_mf
 from components.contract import Context
 from components.horizontal_mf import HorizontalMfParams
 from components.round_average import RoundAverage, Shared
-from components.secure_sum import SumParams, open_total
+from components.secure_sum import open_total
 from crypto.packing import Lanes
 from models.histories import Counts
 from models.row_average import exponent_for
@@ -107,17 +107,14 @@ def watch(
         part = part.__class__(**{**vars(part), "params": OpenParams})
     seen, lock = Rounds(seed, part.params.model_validate(params), items), threading.Lock()  # type: ignore[arg-type]
 
-    def watching(ctx: Context, given: SumParams) -> Callable[..., Any]:
-        add = open_total(ctx, given)
-
-        def total(values: Counts, lanes: Lanes, round_number: int, bound: bytes, name: str = "vector") -> Counts:
+    def watching(ctx: Context, *given: Any, **named: Any) -> Watched:
+        def tell(values: Counts, lanes: Lanes, round_number: int, found: Counts) -> None:
             with lock:
                 while len(seen.vectors) <= round_number:
                     seen.vectors.append({})
                 seen.vectors[round_number][ctx.party] = lanes.quantise(values)
-            return add(values, lanes, round_number, bound, name)
 
-        return total
+        return Watched(open_total(ctx, *given, **named), tell)
 
     own = private or StepContext.private_rng
     with patch.object(horizontal_mf, "open_total", watching), patch.object(StepContext, "private_rng", own):
