@@ -1,8 +1,9 @@
-"""Statistics of pairs of items with noise: one person's all is one vector, and what is chosen is chosen after the sum.
+"""Statistics of pairs of items with noise: one person's all is one vector, and nothing is left out before the sum.
 
-Under `dp` no bank leaves anything out by its own counts: what is withheld would tell them. All pairs leave, with noise;
-then everyone keeps of the total the items and pairs that stand out of the noise and of `min_raters` and `min_pairs`,
-which looks at the noisy total alone and so costs nothing. No epoch binds the release, the budget of the data set does.
+Under `dp` no bank leaves items or pairs out by its own counts: what is withheld would tell them. All leave, with noise,
+and the noise is taken out of the total as far as its spectrum shows it (`models.spectral`), which looks at the noisy
+total alone and so costs nothing. `min_raters` and `min_pairs` play no part, and no epoch binds the release: the budget
+of the data set does.
 
 With `complete` a bank takes the noisy statistics of the others, made as heavy as its own people's (clipping has made
 them lighter), beside its own exact ones: that copy never leaves it.
@@ -12,6 +13,7 @@ Adversary, and what is not protected: `private_sum`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -22,9 +24,8 @@ from components.private_sum import Contribution, Privacy, PrivateTotal
 from components.released_statistics import Own, PairParams, Statistics
 from components.secure_sum import Total
 from crypto.packing import Lanes
+from models.spectral import without_noise, without_noise_of_any
 from models.symmetric import Floats
-
-STANDS_OUT = 3.0  # deviations of the noise: of what is kept less than 1 in 700 is noise alone
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,15 @@ def noisy_statistics(
     trace, exact = (float(np.trace(unpacked(vector)[0])) for vector in (found.total, found.exact))
     share = float(np.clip(exact / max(trace, exact, 1e-9), 1e-3, 1.0))
     weight = max(exact / max(float(np.trace(all_own[0])), 1.0), 1e-3)
-    kept = chosen(unpacked(found.total), found.deviation, params)
-    ctx.metric("pairs", float(np.count_nonzero(kept[0])))
     if not params.complete:
-        return Copy(kept, found.total, share)
-    others = chosen(unpacked(found.total - found.own), found.deviation, params)
+        return Copy(_clean(unpacked(found.total), found.deviation), found.total, share)
+    parties = len(ctx.parties("data_holder"))
+    others = _clean(unpacked(found.total - found.own), found.deviation * math.sqrt(1 - 1 / parties))
     return Copy(tuple(A + B / weight for A, B in zip(all_own, others, strict=True)), found.total, share)
 
 
-def chosen(noisy: Statistics, deviation: float, params: PairParams) -> Statistics:
-    """Return (G, ...) with 0 for the items and pairs that do not stand out; the others by G, and each for itself."""
-    floor = STANDS_OUT * deviation
-    G = noisy[0]
-    kept = max(params.min_pairs, floor) <= G
-    item = np.diag(G) >= max(params.min_raters, floor)
-    np.fill_diagonal(kept, True)
-    kept &= item[:, None] & item
-    return tuple(np.where(kept & (abs(A) >= floor), A, 0.0) for A in noisy)
+def _clean(noisy: Statistics, deviation: float) -> Statistics:
+    """Return (G, ...) without noise, by the form that each has: sums of squares, or sums of any products."""
+    return tuple(
+        without_noise(A, deviation) if np.array_equal(A, A.T) else without_noise_of_any(A, deviation) for A in noisy
+    )
