@@ -135,8 +135,9 @@ def ratings(name):
     rng = np.random.default_rng(NAMES.index(name))
     rare = np.arange(12) == 11  # by too few: nobody shares it
     user, item = np.nonzero(rng.random((30, 12)) < np.where(rare, 0.1, 0.7))
+    value = np.where(item == 11, 1 + 4 * (NAMES.index(name) % 2), rng.integers(1, 6, len(user)))  # disliked, or liked
     rows = pa.table({"user": user.astype(np.int32), "item": item.astype(np.int32),
-                     "rating": rng.integers(1, 6, len(user)).astype(np.float32)})  # fmt: skip
+                     "rating": value.astype(np.float32)})  # fmt: skip
     items = [f"{i:02}" for i in range(12)]
     tables = {"train": rows[:-40], "validation": rows[-40:], "items": pa.table({"item_id": items}),
               "users": pa.table({"user_id": [f"{name}{u}" for u in range(30)]})}  # fmt: skip
