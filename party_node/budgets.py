@@ -10,6 +10,8 @@ from sqlalchemy.exc import IntegrityError
 
 from crypto.budget import UNIT, epsilon
 from party_node.database import Database, PrivacyBudget
+from pipelines.accord import read_accord
+from runtime.party import Home
 from runtime.spending import Entry, releases
 
 
@@ -40,23 +42,22 @@ class SqlBudgets:
         except IntegrityError:  # somebody else's was the first
             return False
 
-    def data_sets(self) -> list[str]:
-        """Return the data sets that have been charged, sorted."""
-        with self._database.read() as session:
-            return sorted(session.scalars(select(PrivacyBudget.data_set)))
 
-    def report(self, limits: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
-        """Return by data set what was spent and what each accord allows; `limits`: accord -> data set -> limit."""
-        named = {data_set for allowed in limits.values() for data_set in allowed}
-        return {
-            data_set: self._one(
-                data_set, {a: allowed[data_set] for a, allowed in limits.items() if data_set in allowed}
-            )
-            for data_set in sorted({*named, *self.data_sets()})
-        }
+def limits_of(home: Home) -> dict[str, Mapping[str, Mapping[str, float]]]:
+    """Return by accord that the party keeps what it lets each data set spend."""
+    kept = [read_accord(path).terms for path in sorted(home.path("accords").glob("*.json"))]
+    return {terms.accord: terms.model_dump(mode="json")["privacy"] for terms in kept}
 
-    def _one(self, data_set: str, limits: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-        _, entries = self.read(data_set)
-        spent = releases(entries)
-        accords = {name: {**limit, "spent": epsilon(spent, limit["delta"])} for name, limit in limits.items()}
-        return {"unit": UNIT, "accords": accords, "releases": [dict(entry) for entry in entries]}
+
+def report(database: Database, limits: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
+    """Return by data set what was spent and for what, and what each accord allows; `limits` as of `limits_of`."""
+    with database.read() as session:
+        charges = {row.data_set: row.charges for row in session.scalars(select(PrivacyBudget))}
+    named = {data_set for allowed in limits.values() for data_set in allowed}
+    return {name: _one(name, charges.get(name, []), limits) for name in sorted(named | set(charges))}
+
+
+def _one(name: str, entries: list[Entry], limits: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, Any]:
+    spent, allowed = releases(entries), {a: limit[name] for a, limit in limits.items() if name in limit}
+    accords = {a: {**limit, "spent": epsilon(spent, limit["delta"])} for a, limit in allowed.items()}
+    return {"unit": UNIT, "accords": accords, "releases": [dict(entry) for entry in entries]}

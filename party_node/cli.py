@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from base.errors import AccordError, EnvironmentMissing
-from party_node.commands import audit, consent, doctor, erasure, identity, node, reading, run
+from party_node.commands import audit, budget, consent, doctor, erasure, identity, node, reading, run
 from party_node.exit_codes import exit_code
 from party_node.names import foreign
 
@@ -62,7 +62,7 @@ app = typer.Typer(
 )
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Pipelines": (run.run, run.simulate, reading.check, reading.messages),
-    "Consent": (consent.sign, consent.approve),
+    "Consent": (consent.sign, consent.approve, budget.budget),
     "A node": (identity.provision, identity.csr, identity.sign_csr, doctor.doctor, erasure.erase),
     "Development": (reading.catalogue,),
 }

@@ -116,17 +116,3 @@ def test_a_durable_write_waits_for_the_disk_and_others_do_not(tmp_path):
             levels.append(session.connection().exec_driver_sql("PRAGMA synchronous").scalar())
     assert levels == [1, 2, 1]  # NORMAL, FULL, NORMAL
     database.close()
-
-
-@pytest.mark.parametrize("store", ["sql"], indirect=True)
-def test_a_report_says_what_was_spent_and_what_each_accord_allows(store):
-    Spending("live", {"ratings": LIMIT}, store).charge("ratings", NIGHT, "run/train/1: G")
-    found = store.report({"live": {"ratings": LIMIT, "people": LIMIT}, "old": {}})
-    assert sorted(found) == ["people", "ratings"]
-    assert found["people"] == {
-        "unit": "one person at one party",
-        "accords": {"live": {**LIMIT, "spent": 0.0}},
-        "releases": [],
-    }
-    assert found["ratings"]["accords"]["live"]["spent"] == pytest.approx(epsilon([NIGHT], 1e-6))
-    assert found["ratings"]["releases"][0]["what"] == "run/train/1: G"
