@@ -154,7 +154,7 @@ class Learner:
         """Return the part that is registered; where W = 0 the shared side is 0 and the party's own rows stand in."""
         m, shared = self.model, (self.W > 0)[:, None]
         return {
-            "V": m.V * shared, "layers": m.θ, "V_own": m.V * ~shared, "P": m.P, "form": m.form.to_array(),
+            "V": np.where(shared, m.V, 0.0), "layers": m.θ, "V_own": m.V * ~shared, "P": m.P, "form": m.form.to_array(),
             "catalogue": as_array(self.catalogue), **self._keys,
         }  # fmt: skip
 
