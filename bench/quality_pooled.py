@@ -29,7 +29,7 @@ def fit(kind: str, own: Sequence[Histories], params: Any, seed: int, catalogue: 
     if kind == "ials":
         loss = Loss(params.unobserved, params.reg, params.frequency)
         Q = _items(kept, params, loss, seed)
-        return [{"Q": Q, "P": ials.user_step(h, Q, loss), **more} for h in own]
+        return [{"Q": Q, "Q_own": np.zeros_like(Q), "P": ials.user_step(h, Q, loss), **more} for h in own]
     if kind == "slist":
         more["input_decay"] = np.array(params.input_decay)
     B = {"ease": _ease, "slist": _slist}[kind](kept, params)
@@ -46,8 +46,7 @@ def _slist(kept: Sequence[Histories], params: Any) -> Floats:
     for h in kept:
         decays = Decays(params.past, params.future)
         G, SS, ST = slist.statistics(h, decays)
-        ST *= slist.orders(h, decays) >= params.min_pairs
-        total += enough_pairs(G, params.min_pairs, SS, ST)
+        total += enough_pairs(G, params.min_pairs, SS, ST * (slist.orders(h, decays) >= params.min_pairs))
     G, SS, ST = total
     reg = enough_ridge(params.alpha * G + (1 - params.alpha) * SS, params.reg)
     return slist.solve(G, SS, ST, reg, params.alpha)

@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 
 from bench import quality_pooled
 from bench.parties import run_step
+from bench.quality_once import computed_once
 from bench.sets import BANKS, banks
 from components import evaluate_ranking, horizontal_ease, horizontal_ials, horizontal_slist, split_leave_one_out
 from components.contract import Arrays, Component, Outputs
 from components.split_tables import catalogue_digest, histories
-from models import ranking
+from models import ease, ranking, slist
 from models.histories import Histories
 from models.scoring import KINDS
 from models.thresholds import enough_raters
@@ -40,6 +41,7 @@ COMPONENTS: Mapping[str, Component] = {
     "ease": horizontal_ease.COMPONENT, "slist": horizontal_slist.COMPONENT, "ials": horizontal_ials.COMPONENT
 }  # fmt: skip
 OFF = {"min_raters": 1, "min_pairs": 1, "complete": False}  # no thresholds
+ONCE = ((ease, "statistics"), (ease, "solve"), (slist, "statistics"), (slist, "orders"), (slist, "solve"))
 PLACES = 10
 TUNED = "bank alone, tuned"
 Figures = dict[str, float]
@@ -85,6 +87,15 @@ class Trial:
 
         `pooled`, `alone`: settings of *pooled* and of *bank alone, tuned*, where they are others; no such arm for none.
         """
+        with computed_once(ONCE):
+            models = self._models(kind, settings, pooled, alone)
+        same = self._same(kind, models.get("one for all", models["federated"]), models["pooled, thresholded"])
+        least = COMPONENTS[kind].params.model_validate(settings).model_dump()["min_raters"]
+        return Found(self._judged(kind, models), *same, self.counts(least))
+
+    def _models(
+        self, kind: str, settings: Mapping[str, Any], pooled: Mapping[str, Any], alone: Mapping[str, Any]
+    ) -> dict[str, Models]:
         part, own = COMPONENTS[kind], list(self._histories.values())
         protected = self._trained(part, settings)
         models = {"federated": _each(protected, "model"), "bank alone": _each(protected, "alone")}
@@ -100,8 +111,7 @@ class Trial:
         if alone:
             given = params.model_copy(update={**OFF, **alone})
             models[TUNED] = {bank: fit([h], given)[0] for bank, h in self._histories.items()}
-        same = self._same(kind, models.get("one for all", models["federated"]), models["pooled, thresholded"])
-        return Found(self._judged(kind, models), *same, self.counts(params.model_dump()["min_raters"]))
+        return models
 
     def _trained(self, part: Component, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         inputs = {bank: {"ratings": tables} for bank, tables in self._ratings.items()}
@@ -133,7 +143,7 @@ class Trial:
 def _same_lists(kind: str, h: Histories, model: Arrays, other: Arrays) -> NDArray[np.bool_]:
     """Return who has the same ordered list by both (2, users): items of one score may change places, or may not."""
     found = []
-    for users in ranking.blocks(np.zeros(h.users, np.int64), h.items):
+    for users in ranking.blocks(np.zeros((1, h.users), np.int64), h.items):
         had = h.take(users).matrix().toarray() > 0
         ours, theirs = (np.where(had, -np.inf, KINDS[kind].scores(m, h, users)) for m in (model, other))
         a, b = (np.argsort(-scores, axis=1, kind="stable")[:, :PLACES] for scores in (ours, theirs))

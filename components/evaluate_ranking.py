@@ -17,7 +17,7 @@ the one and not in the other add. A party with fewer than `min_count` people in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
@@ -54,7 +54,7 @@ def data_holder(ctx: Context, params: EvaluateRankingParams) -> Outputs:
     """Return {arm}.{part}.hr10, .ndcg10, .full.hr10, .full.ndcg10 and {part}.n over all parties."""
     # 1. Own hits and gains, of enough people to hide one.
     train, held_out = _histories(ctx), _held_out(ctx, params)
-    sums = np.array(list(_sums(ctx, params, train, held_out)))  # (parts, 1 + arms · figures)
+    sums = _sums(ctx, params, train, held_out)  # (parts, 1 + arms · figures)
 
     # 2. One protected sum, bound to the model that all must share.
     lanes = Lanes(lane=64, fraction=16, summands=len(ctx.parties("data_holder")))
@@ -102,22 +102,22 @@ def _held_out(ctx: Context, params: EvaluateRankingParams) -> np.ndarray:
     return np.array([ranking.held_out_items(user, item, tables["users"].num_rows) for user, item in columns])
 
 
-def _sums(ctx: Context, params: EvaluateRankingParams, train: Histories, held_out: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield n and Σ of each arm's figures, (1 + arms·figures,), for each part; a block of people at a time."""
-    arms = _arms(ctx, params, train)
-    blocks = [ranking.blocks(positive, train.items) for positive in held_out]
-    done, every = 0, sum(map(len, blocks))
-    for part, positive, of_part in zip(PARTS, held_out, blocks, strict=True):
-        found = np.zeros(1 + len(arms) * len(FIGURES))
-        rng = ctx.shared_rng(f"candidates of {part} at {ctx.party}")
-        for users in of_part:
-            rivals = ranking.without(ranking.source(params.negative_pool, train, held_out, users), positive[users])
+def _sums(ctx: Context, params: EvaluateRankingParams, train: Histories, held_out: np.ndarray) -> np.ndarray:
+    """Return n and Σ of each arm's figures for each part; a block of people is scored once for all parts."""
+    arms, blocks = _arms(ctx, params, train), ranking.blocks(held_out, train.items)
+    streams = [ctx.shared_rng(f"candidates of {part} at {ctx.party}") for part in PARTS]
+    found = np.zeros((len(PARTS), 1 + len(arms) * len(FIGURES)))
+    for done, block in enumerate(blocks, 1):
+        scores = [arm(block) for arm in arms]
+        for n, rng in enumerate(streams):
+            there = np.flatnonzero(held_out[n, block] != ranking.NONE)
+            users, positive = block[there], held_out[n, block[there]]
+            rivals = ranking.without(ranking.source(params.negative_pool, train, held_out, users), positive)
             drawn = ranking.candidates(rng, rivals, params.negatives)
-            figures = [_figures(arm(users), positive[users], (drawn, rivals), params.at) for arm in arms]
-            found += np.concatenate([[len(users)], *figures])
-            done += 1
-            ctx.progress(done, every, "blocks")
-        yield found
+            figures = [_figures(of_arm[there], positive, (drawn, rivals), params.at) for of_arm in scores]
+            found[n] += np.concatenate([[len(users)], *figures])
+        ctx.progress(done, len(blocks), "blocks")
+    return found
 
 
 def _arms(ctx: Context, params: EvaluateRankingParams, train: Histories) -> list[Scorer]:

@@ -2,7 +2,8 @@
 
 Steck (2019, eq. 8, `models.ease`): B depends on the people through G = XᵀX alone, and G is a sum over people. So one
 secure sum gives every bank the model that all their thresholded histories would give in one place, to the last bit.
-With `complete` a bank then puts what it had left out back into its own copy, which it alone solves.
+With `complete` a bank then solves a copy of its own: its own counts are exact in it, and for what the others withheld
+stands what is to be expected of them (`models.thresholds.expected_counts`). Nothing more crosses for that.
 
 Adversary: as in `secure_sum`; what leaves is thresholded and leaves once in an epoch (`released_statistics`), or with
 `dp` has noise (`private_items`).
@@ -21,13 +22,13 @@ from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
 from components.private_items import Copy, noisy_statistics
 from components.private_sum import Privacy
-from components.released_statistics import NOT_PROTECTED, Own, PairParams, as_arrays, own_copy, release
+from components.released_statistics import NOT_PROTECTED, Own, PairParams, as_arrays, release
 from components.secure_sum import ADVERSARY, MIN_PARTIES, Total, add_once, open_total, sum_messages
 from components.split_tables import as_array
 from crypto.packing import Lanes
 from models import ease
 from models.symmetric import Floats, enough_ridge, from_upper, upper
-from models.thresholds import enough_pairs
+from models.thresholds import enough_pairs, expected_counts
 
 MESSAGES = sum_messages("G over all parties: how many people have both of two items, where a party has enough of them")
 
@@ -56,9 +57,10 @@ def data_holder(ctx: Context, params: HorizontalEaseParams) -> Outputs:
     # 2. One secure sum of them, with the number of people.
     lanes, users = Lanes(params.lane, 0, len(ctx.parties("data_holder"))), own.histories.users
     Σ = add(np.append(upper(R), users), lanes, 0, own.bound(), "G").astype(np.float64)
-    share = users / Σ[-1]
-    total = own_copy(params, (from_upper(Σ[:-1], len(G)),), (G,), (R,), share)
-    return _solved(ctx, params, own, G, Copy(total, Σ, share))
+    share, total, others = users / Σ[-1], from_upper(Σ[:-1], len(G)), len(ctx.parties("data_holder")) - 1
+    if params.complete:
+        total = expected_counts(total, G, R, share, others, params.min_pairs)
+    return _solved(ctx, params, own, G, Copy((total,), Σ, share))
 
 
 def _noisy(ctx: Context, params: HorizontalEaseParams, privacy: Privacy, add: Total, own: Own, G: Floats) -> Copy:
@@ -96,7 +98,7 @@ COMPONENT = Component(
     inputs={"ratings": "ratings split by split_leave_one_out"},
     optional_inputs=("ratings",),  # the aggregator has none
     outputs={
-        "model": "B: the same at every data_holder, unless complete puts back what the bank left out; "
+        "model": "B: the same at every data_holder, unless complete puts back what is left out; "
         "sum: digest of the total; history, start: this party's own people",
         "alone": "B of the own people alone, nothing exchanged",
     },

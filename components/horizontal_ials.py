@@ -9,8 +9,8 @@ COUNTS OF PAIRS: p_u is a function of Q, which everybody knows, and of u's items
 than d spans a space in which p of a guessed history lies or not; with d near I it shows which triples of items people
 have, however few; and whoever knows the rest of a person's history tests one item more by pᵀ(Σppᵀ)⁺p. So an item needs
 RANK·d own people and the catalogue RANK·d items: then the sum tells no more about one item than the model does, which
-is still much. An accord has to say `second_moments: true`. So bounded it loses to a bank alone
-(docs/results/quality.md).
+is still much. An accord has to say `second_moments: true`. What no bank lets out has no row in Q; with `complete` a
+bank makes rows of its own for these items, from its own people, and keeps them (`Q_own`).
 
     Q  items (I, d), the same everywhere    P_j  people of party j (U_j, d)    Σ φ(p_u)  normal equations (I + 1, f)
 """
@@ -74,7 +74,12 @@ def data_holder(ctx: Context, params: HorizontalIalsParams) -> Outputs:
         ctx.progress(t + 1, params.sweeps, "sweeps")
     alone = _alone(own.histories, _start(ctx, params, own), params, loss)
     catalogue = {"catalogue": as_array(own.catalogue)}
-    return {"model": _part(own.histories, Q, loss) | catalogue, "alone": _part(own.histories, alone, loss) | catalogue}
+    # 4. Rows of the own people for the items that nobody let out.
+    rare = _own_rows(own.histories, Q, loss) if params.complete else np.zeros_like(Q)
+    return {
+        "model": _part(own.histories, Q, rare, loss) | catalogue,
+        "alone": _part(own.histories, alone, np.zeros_like(Q), loss) | catalogue,
+    }
 
 
 def _require_room(ctx: Context, params: HorizontalIalsParams) -> None:
@@ -106,8 +111,14 @@ def _alone(h: Histories, Q: np.ndarray, params: HorizontalIalsParams, loss: Loss
     return Q
 
 
-def _part(h: Histories, Q: np.ndarray, loss: Loss) -> dict[str, np.ndarray]:
-    return {"Q": Q, "P": ials.user_step(h, Q, loss)}
+def _own_rows(h: Histories, Q: np.ndarray, loss: Loss) -> np.ndarray:
+    """Return what the own people make of the items without a shared row (I, d), 0 for the others."""
+    rows = ials.solve_items(ials.item_sums(h, ials.user_step(h, Q, loss)), Q.shape[1], loss)
+    return np.where((Q == 0).all(axis=1, keepdims=True), rows, 0.0)
+
+
+def _part(h: Histories, Q: np.ndarray, Q_own: np.ndarray, loss: Loss) -> dict[str, np.ndarray]:
+    return {"Q": Q, "Q_own": Q_own, "P": ials.user_step(h, Q + Q_own, loss)}
 
 
 COMPONENT = Component(
@@ -118,7 +129,7 @@ COMPONENT = Component(
     inputs={"ratings": "ratings split by split_leave_one_out"},
     optional_inputs=("ratings",),  # the aggregator has none
     outputs={
-        "model": "Q: the same at every data_holder; P: this party's own",
+        "model": "Q: the same at every data_holder; P, Q_own: this party's own, Q_own for items that nobody let out",
         "alone": "the same of the own people alone, nothing exchanged",
     },
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},

@@ -22,14 +22,14 @@ from annotated_types import Ge, Gt, Le
 from base.canonical import digest_bytes
 from components.contract import Component, Context, Outputs
 from components.private_items import Copy, noisy_statistics
-from components.released_statistics import NOT_PROTECTED, Own, PairParams, as_arrays, own_copy, release
+from components.released_statistics import NOT_PROTECTED, Own, PairParams, as_arrays, release
 from components.secure_sum import ADVERSARY, MIN_PARTIES, add_once, open_total, sum_messages
 from components.split_tables import as_array
 from crypto.packing import Lanes
 from models import slist
 from models.slist import Decays
 from models.symmetric import Floats, enough_ridge, from_upper, upper
-from models.thresholds import enough_pairs
+from models.thresholds import completed, enough_pairs
 
 MESSAGES = sum_messages("G, SS and ST over all parties: how often, and in which order, people have two items")
 
@@ -66,13 +66,14 @@ def data_holder(ctx: Context, params: HorizontalSlistParams) -> Outputs:
         copy = noisy_statistics(ctx, params, params.dp, add, own, people, all_own, lanes, unpacked, size)
         return _solved(ctx, params, own, all_own, copy)
     G, SS, ST = slist.statistics(own.kept, decays)
-    ST *= slist.orders(own.kept, decays) >= params.min_pairs  # else an order may be one person's
+    ST = ST * (slist.orders(own.kept, decays) >= params.min_pairs)  # else an order may be one person's
     G, SS, ST = R = enough_pairs(G, params.min_pairs, SS, ST)
 
     # 2. One secure sum of them, with the number of people.
     Σ = add(np.concatenate([upper(G), upper(SS), ST.ravel(), [users]]), lanes, 0, own.bound(), "G, SS, ST")
     share = users / Σ[-1]
-    return _solved(ctx, params, own, all_own, Copy(own_copy(params, unpacked(Σ), all_own, R, share), Σ, share))
+    total = completed(unpacked(Σ), all_own, R, share) if params.complete else unpacked(Σ)
+    return _solved(ctx, params, own, all_own, Copy(total, Σ, share))
 
 
 def _solved(ctx: Context, params: HorizontalSlistParams, own: Own, all_own: Three, copy: Copy) -> Outputs:

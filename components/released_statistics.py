@@ -28,7 +28,7 @@ from components.secure_sum import SumParams
 from components.split_tables import catalogue_digest, histories
 from models.histories import Histories
 from models.symmetric import Floats
-from models.thresholds import completed, enough_raters
+from models.thresholds import enough_raters
 
 NOT_PROTECTED = (
     "Not protected: what the totals say, thresholded and not differentially private; totals leave once in an epoch of "
@@ -42,6 +42,7 @@ class ReleaseParams(SumParams):
 
     min_raters: Annotated[int, Ge(1)] = 10  # own people behind an item, or the bank leaves it out
     epoch: Label = ""  # the accord's: statistics leave once in it
+    complete: bool = True  # the bank's own copy knows what the bank itself left out: better for its people
 
 
 class PairParams(ReleaseParams):
@@ -49,7 +50,6 @@ class PairParams(ReleaseParams):
 
     min_pairs: Annotated[int, Ge(1)] = 3  # own people behind a pair of items, or the bank leaves it out
     dp: Dp = None  # noise on one release, paid by a budget: then no epoch, and what is left out is chosen after the sum
-    complete: bool = True  # add what the bank left out to its own copy of the sum: better for its people, and its own
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,6 @@ def release(ctx: Context, params: ReleaseParams, component: str, *more: str) -> 
         _once(ctx, params.epoch, "pairs", [params.min_pairs])
     _once(ctx, params.epoch, component, [*params.model_dump(mode="json").items(), *more])
     return own
-
-
-def own_copy(params: PairParams, total: Statistics, own: Statistics, released: Statistics, share: float) -> Statistics:
-    """Return what a bank solves: the total, or with `complete` the total and what the bank had left out of it."""
-    return completed(total, own, released, share) if params.complete else total
 
 
 def as_arrays(h: Histories) -> dict[str, np.ndarray]:

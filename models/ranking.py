@@ -32,7 +32,7 @@ Ints = NDArray[np.integer]
 Pool = Literal["clean", "official", "isolate"]
 
 NONE = -1  # a user without a held-out item, who does not count
-CELLS = 1 << 21  # scores that are in memory at once, for each arm in turn
+CELLS = 1 << 21  # scores of each arm that are in memory at once
 
 
 def held_out_items(user: Ints, item: Ints, users: int) -> Counts:
@@ -45,8 +45,11 @@ def held_out_items(user: Ints, item: Ints, users: int) -> Counts:
 
 
 def blocks(held_out: Counts, items: int) -> list[Counts]:
-    """Return the users with a held-out item, in blocks of which the scores of all `items` fit into memory."""
-    users, size = np.flatnonzero(held_out != NONE), max(1, CELLS // items)
+    """Return the users with a held-out item in some part, in blocks of which the scores of all `items` fit into memory.
+
+    `held_out` (parts, U).
+    """
+    users, size = np.flatnonzero((held_out != NONE).any(axis=0)), max(1, CELLS // items)
     return [users[start : start + size] for start in range(0, len(users), size)]
 
 

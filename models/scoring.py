@@ -42,7 +42,7 @@ def _slist(model: Model, h: Histories, users: Counts) -> Floats:
 
 
 def _ials(model: Model, h: Histories, users: Counts) -> Floats:
-    return ials.scores(model["Q"], model["P"], users)
+    return ials.scores(model["Q"] + model["Q_own"], model["P"], users)
 
 
 def _mf(model: Model, h: Histories, users: Counts) -> Floats:

@@ -40,15 +40,12 @@ class Decays:
 
 def statistics(h: Histories, params: Decays) -> tuple[Floats, Floats, Floats]:
     """Return G, SS and ST (I, I); G in people, SS and ST in splits. ST_ij is of i before j, so it is not symmetric."""
-    far = int(REACH * max(params.past, params.future))
-    past, future = (np.exp(-np.arange(far + 1) / δ) for δ in (params.past, params.future))
+    past, future = (np.exp(-np.arange(_far(params) + 1) / δ) for δ in (params.past, params.future))
     between = np.convolve(past, future)
     r = past[1] ** 2
     splits = (1 - r**h.age) / (1 - r)  # of each row (n,): Σ over the splits whose past has it, of its weight squared
     SS, ST = np.zeros((2, h.items, h.items))
-    for i, p in enumerate(h.by_item()):
-        later = np.minimum(h.age[p], far)
-        q, steps = runs(p + 1, later), runs(np.zeros_like(p), later)  # steps = q − p − 1
+    for i, q, steps in _pairs(h, _far(params)):
         ST[i] = np.bincount(h.item[q], between[steps], h.items)
         SS[i] = np.bincount(h.item[q], past[1:][steps] * splits[q], h.items)
     SS += SS.T + np.diag(np.bincount(h.item, splits, h.items))
@@ -73,9 +70,8 @@ def contributions(h: Histories, params: Decays) -> Iterator[tuple[Counts, Floats
 def orders(h: Histories, params: Decays) -> Floats:
     """Return how many people had i before j, near enough to be in ST, (I, I): who is behind ST_ij."""
     N = np.zeros((h.items, h.items))
-    for d in range(1, min(_far(params), int(h.age.max(initial=0)) + 1)):
-        p = np.flatnonzero(h.age >= d)
-        np.add.at(N, (h.item[p], h.item[p + d]), 1)
+    for i, q, _ in _pairs(h, _far(params)):
+        N[i] = np.bincount(h.item[q], minlength=h.items)
     return N
 
 
@@ -95,4 +91,11 @@ def scores(B: Floats, h: Histories, users: Counts, input_decay: float) -> Floats
 
 
 def _far(params: Decays) -> int:
-    return int(REACH * max(params.past, params.future)) + 1
+    return int(REACH * max(params.past, params.future))
+
+
+def _pairs(h: Histories, far: int) -> Iterator[tuple[int, Counts, Counts]]:
+    """Yield each item, the rows q behind its own, at most `far` of each person, and how many rows are between."""
+    for i, p in enumerate(h.by_item()):
+        later = np.minimum(h.age[p], far)
+        yield i, runs(p + 1, later), runs(np.zeros_like(p), later)

@@ -55,7 +55,7 @@ def _from_factors(part: Mapping[str, np.ndarray], user: np.ndarray, item: np.nda
         raise ValueError("this party's part holds no item factors: it takes part in training, not in scoring")
     P, Q = part["P"][user], part["Q"][item]
     if "mu" not in part:  # iALS
-        return np.asarray((P * Q).sum(1))
+        return np.asarray((P * (Q + part["Q_own"][item])).sum(1))
     if "s" in part:  # vertical: the first column of P and s is the user bias
         P = P + part["s"][user]
         return np.asarray(part["mu"] + part["b_item"][item] + P[:, 0] + (P[:, 1:] * Q).sum(1))

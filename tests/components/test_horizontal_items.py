@@ -24,7 +24,7 @@ PAIR_PARAMS = {"min_pairs": PAIRS, "complete": False}
 MORE = {
     "ease": PAIR_PARAMS | {"reg": 20.0},
     "slist": PAIR_PARAMS | {"reg": 20.0},
-    "ials": {"embedding_size": 1, "sweeps": 3, "second_moments": True},
+    "ials": {"complete": False, "embedding_size": 1, "sweeps": 3, "second_moments": True},
 }
 
 
@@ -123,6 +123,25 @@ def test_a_completed_copy_knows_the_own_rare_items_and_tells_nobody(threads, kin
     assert models["east"]["B"][rare].any()
     assert not np.array_equal(models["east"]["B"], models["north"]["B"])
     assert len({models[bank]["sum"].tobytes() for bank in BANKS}) == 1
+
+
+def test_own_rows_of_ials_are_those_that_nobody_let_out_and_change_nothing_that_is_shared(threads):
+    banks = {bank: own(bank) for bank in BANKS}
+    outcome = run(threads, "ials", banks, "own-rows", complete=True)
+    plain = run(threads, "ials", banks, "no-own-rows", epoch="other")
+    model, bare = outcome.outputs["east"]["model"], plain.outputs["east"]["model"]
+    np.testing.assert_array_equal(model["Q"], bare["Q"])
+    assert not bare["Q_own"].any()
+    rare = ~model["Q"].any(axis=1)
+    assert not model["Q_own"][~rare].any()
+    np.testing.assert_array_equal(model["Q_own"][rare].any(axis=1), banks["east"].raters[rare] > 0)
+    assert [len(p.body) for p in outcome.parcels["east"]] == [len(p.body) for p in plain.parcels["east"]]
+    # A person's factors are those of all rows, and a row is that of the own people who have the item.
+    given = HorizontalIalsParams(**MORE["ials"])
+    loss = ials.Loss(given.unobserved, given.reg, given.frequency)
+    np.testing.assert_array_equal(model["P"], ials.user_step(banks["east"], model["Q"] + model["Q_own"], loss))
+    rows = ials.solve_items(ials.item_sums(banks["east"], bare["P"]), 1, loss)
+    np.testing.assert_array_equal(model["Q_own"][rare], rows[rare])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -106,16 +106,17 @@ def test_more_candidates_than_rivals_are_refused():
 
 def test_every_user_with_a_held_out_item_is_in_one_block_and_blocks_do_not_change_the_draw(monkeypatch):
     held_out = np.array([3, ranking.NONE, 1, 0, ranking.NONE, 4, 2])
+    parts = np.array([np.where(np.arange(7) < 3, ranking.NONE, held_out), held_out])
     rivals = ranking.without(np.ones((5, 8), bool), held_out[held_out >= 0])
     whole = ranking.candidates(np.random.default_rng(1), rivals, 3)
-    assert [block.tolist() for block in ranking.blocks(held_out, 8)] == [[0, 2, 3, 5, 6]]
+    assert [block.tolist() for block in ranking.blocks(parts, 8)] == [[0, 2, 3, 5, 6]]
     monkeypatch.setattr(ranking, "CELLS", 16)
-    assert [block.tolist() for block in ranking.blocks(held_out, 8)] == [[0, 2], [3, 5], [6]]
+    assert [block.tolist() for block in ranking.blocks(parts, 8)] == [[0, 2], [3, 5], [6]]
     rng = np.random.default_rng(1)
-    parts = [ranking.candidates(rng, rivals[a:b], 3) for a, b in ((0, 2), (2, 4), (4, 5))]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    drawn = [ranking.candidates(rng, rivals[a:b], 3) for a, b in ((0, 2), (2, 4), (4, 5))]
+    np.testing.assert_array_equal(np.concatenate(drawn), whole)
     monkeypatch.setattr(ranking, "CELLS", 1)
-    assert len(ranking.blocks(held_out, 8)) == 5  # one user at least
+    assert len(ranking.blocks(parts, 8)) == 5  # one user at least
 
 
 def test_held_out_items_are_one_of_a_user():

@@ -35,7 +35,7 @@ def by_hand(kind, model, u, i):
     if kind == "slist":
         return sum(math.exp(-(len(items) - 1 - n) / 2) * model["B"][j, i] for n, j in enumerate(items))
     if kind == "ials":
-        return sum(model["P"][u, k] * model["Q"][i, k] for k in range(K))
+        return sum(model["P"][u, k] * (model["Q"] + model["Q_own"])[i, k] for k in range(K))
     if kind == "ncf":
         V = model["V"] + model["V_own"]
         return sum(model["layers"][k] * model["P"][u, k] * V[i, k] for k in range(K))

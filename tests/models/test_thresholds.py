@@ -1,11 +1,12 @@
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_histories import as_lists, bank_histories, histories
 
 from models import ease, slist
 from models.slist import Decays
-from models.thresholds import completed, enough_pairs, enough_raters
+from models.thresholds import completed, enough_pairs, enough_raters, expected_counts
 
 LEAST = st.integers(1, 4)
 
@@ -97,3 +98,54 @@ def test_a_party_alone_completes_to_what_it_has(banks, raters, pairs):
     out = released(banks[:1], raters, pairs)
     for one, other in zip(completed(out, own, out, 1.0), own, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_what_others_withheld_is_expected_by_hand():
+    """Own people are a quarter, so each of the three others has as many; least 3: they hold 0, 1 or 2 of a pair."""
+    own = np.array([[20.0, 4, 0], [4, 10, 2], [0, 2, 5]])
+    theirs = np.array([[50.0, 7, 0], [7, 30, 20], [0, 20, 0]])
+    found = expected_counts(own + theirs, own, own, 0.25, 3, 3)
+    chance = 12 / (2 * (200 + 100 + 50))
+
+    def one(a, b, count):  # E[c | c < 3] of a Poisson number
+        m = (count + chance * a * b) / 2
+        return (m + m**2) / (1 + m + m**2 / 2)
+
+    expected = own + theirs
+    expected[0, 1] += one(20, 10, 4)  # 7 of 3 or more each: at least one of the three let nothing out
+    expected[0, 2] += 3 * one(20, 5, 0)
+    expected[2, 2] += 15  # nobody let the item out: the own people stand for all
+    expected[1, 0], expected[2, 0] = expected[0, 1], expected[0, 2]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_a_pair_of_many_own_people_is_one_that_the_silent_almost_let_out():
+    own = np.array([[9000.0, 8000.0], [8000.0, 9000.0]])
+    total = own * np.eye(2)
+    found = expected_counts(total, own, total, 0.1, 4, 10)
+    assert found[0, 1] == pytest.approx(8000 + 4 * 9, abs=1)
+
+
+@settings(deadline=None)
+@given(bank_histories(max_users=8), LEAST, LEAST)
+def test_expectation_adds_to_what_is_known_and_takes_nothing_away(banks, raters, pairs):
+    own = ease.statistics(banks[0])
+    (out, *_), (total, *_) = released(banks[:1], raters, pairs), released(banks, raters, pairs)
+    share = banks[0].users / max(sum(h.users for h in banks), 1) or 1.0
+    found = expected_counts(total, own, out, share, max(len(banks) - 1, 1), pairs)
+    known, off = own + total - out, ~np.eye(len(own), dtype=bool)
+    assert np.all(found >= known)
+    assert np.all((found - known)[off] <= (len(banks) - 1) * (pairs - 1) + 1e-9)
+    np.testing.assert_array_equal(found, found.T)
+
+
+def test_it_is_nearer_to_the_truth_than_the_own_people_standing_for_all():
+    rng = np.random.default_rng(1)
+    chance = 0.5 / np.arange(1, 61) ** 0.7
+    rows = [[np.flatnonzero(rng.random(60) < chance).tolist() for _ in range(120)] for _ in range(3)]
+    banks = [histories(lists, 60) for lists in rows]
+    truth, own = sum(ease.statistics(h) for h in banks), ease.statistics(banks[0])
+    (out, *_), (total, *_) = released(banks[:1], 5, 4), released(banks, 5, 4)
+    (before,) = completed((total,), (own,), (out,), 1 / 3)
+    after, off = expected_counts(total, own, out, 1 / 3, 2, 4), ~np.eye(60, dtype=bool)
+    assert np.square(after - truth)[off].sum() < 0.6 * np.square(before - truth)[off].sum()

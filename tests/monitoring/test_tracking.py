@@ -68,7 +68,7 @@ def test_an_ncf_part_scores_as_the_evaluation_does(tracker, form):
 def test_a_part_of_a_model_from_sums_scores_as_the_evaluation_does(tracker, kind):
     rng = np.random.default_rng(3)
     h = Histories(np.array([0, 0, 2, 2, 2, 3], np.int32), np.array([3, 1, 0, 4, 2, 1], np.int32), 4, 5)
-    part = {"Q": rng.normal(size=(5, 3)), "P": rng.normal(size=(4, 3))}
+    part = {"Q": rng.normal(size=(5, 3)), "Q_own": rng.normal(size=(5, 3)), "P": rng.normal(size=(4, 3))}
     if kind != "ials":
         part = {"B": rng.normal(size=(5, 5)), **as_arrays(h)}
     if kind == "slist":
