@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from bench.attacks_data import World, adversary, world
+from bench.attacks_crossing import adversary
+from bench.attacks_data import World, world
 from bench.attacks_page import page, tables
 from bench.attacks_results import Results
 from bench.attacks_table import ATTACKS

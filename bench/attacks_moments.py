@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from bench.attacks_data import FOREIGN, Adversary, Found, World, area
+from bench.attacks_crossing import Adversary
+from bench.attacks_data import FOREIGN, Found, World, area
 from components.horizontal_ials import HorizontalIalsParams
 from models import ials
 from models.histories import Histories

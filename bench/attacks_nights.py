@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.attacks_data import FOREIGN, Adversary, Found, World, area
+from bench.attacks_crossing import Adversary
+from bench.attacks_data import FOREIGN, Found, World, area
 from bench.attacks_rounds import mean_area
 from bench.attacks_watch import VICTIM, WEAK, Bank, another_order, banks_of, mean_of, watch
 

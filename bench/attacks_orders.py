@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.attacks_data import FOREIGN, Adversary, Found, World
+from bench.attacks_crossing import Adversary
+from bench.attacks_data import FOREIGN, Found, World
 from bench.attacks_pairs import KEPT, gram
 from models import slist
 from models.histories import Counts

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from base.errors import AccordError
-from bench.attacks_data import ADVERSARY, FOREIGN, Adversary, Found, Person, World
+from bench.attacks_crossing import Adversary
+from bench.attacks_data import ADVERSARY, FOREIGN, Found, Person, World
 from components import released_statistics
 from models import ease
 from models.histories import Counts

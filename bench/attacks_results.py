@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from bench.attacks_data import Adversary, Found
+from bench.attacks_crossing import Adversary
+from bench.attacks_data import Found
 from bench.attacks_table import ATTACKS
 
 FIGURES = tuple(field.name for field in fields(Found))  # weakened, default, chance

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench.attacks_data import ADVERSARY, FOREIGN, Adversary, Found, World, area
+from bench.attacks_crossing import Adversary
+from bench.attacks_data import ADVERSARY, FOREIGN, Found, World, area
 from bench.attacks_watch import DEFAULT, VICTIM, WEAK, Bank, Rounds, banks_of, mean_of, public, watch
 from components.horizontal_mf import HorizontalMfParams
 from models.histories import Counts

@@ -11,7 +11,8 @@ from bench import attacks_nights as nights
 from bench import attacks_orders as orders
 from bench import attacks_pairs as pairs
 from bench import attacks_rounds as rounds
-from bench.attacks_data import Adversary, Found
+from bench.attacks_crossing import Adversary
+from bench.attacks_data import Found
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from base.canonical import digest
-from bench.attacks_data import FOREIGN, ROLES, Watched, World
+from bench.attacks_crossing import ROLES, Watched
+from bench.attacks_data import FOREIGN, World
 from bench.parties import Lasting, run_step, streams
 from components import horizontal_mf
 from components.contract import Context

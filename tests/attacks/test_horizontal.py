@@ -10,7 +10,8 @@ import pytest
 from base.errors import ConsentError, StateError
 from bench import attacks_nights as nights
 from bench import attacks_rounds as rounds
-from bench.attacks_data import adversary, world
+from bench.attacks_crossing import adversary
+from bench.attacks_data import world
 from bench.attacks_watch import DEFAULT, watch
 from components import horizontal_mf
 from components.secure_sum import SumParams, open_total, relay

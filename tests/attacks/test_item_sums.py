@@ -11,7 +11,8 @@ from base.errors import AccordError
 from bench import attacks_moments as moments
 from bench import attacks_orders as orders
 from bench import attacks_pairs as pairs
-from bench.attacks_data import FOREIGN, adversary, world
+from bench.attacks_crossing import adversary
+from bench.attacks_data import FOREIGN, world
 from models.symmetric import enough_ridge
 
 pytestmark = pytest.mark.data

@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 import bench.attacks
 from bench import attacks_masks as masks
-from bench.attacks_data import BANKS, Found, adversary, generated, world
+from bench.attacks_crossing import adversary
+from bench.attacks_data import BANKS, Found, generated, world
 from bench.attacks_results import Results
 from bench.attacks_table import ATTACKS
 from bench.cli import app
