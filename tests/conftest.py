@@ -21,19 +21,31 @@ settings.load_profile("accord")
 ROOT = Path(__file__).resolve().parents[1]
 
 
+# What takes longest starts first, so that no process works alone at the end.
+GROUPS = {
+    "organisations": ("e2e/test_airflow.py", "e2e/test_canaries.py", "e2e/test_digests.py"),
+    "every pipeline": ("components/test_contract.py", "components/test_canaries.py"),
+    "crashes": ("e2e/test_alignment_crash.py",),
+}
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep a file's tests in one process, and all end-to-end tests: what they set up is dear and shared."""
+    """Keep a file's tests in one process, and those of files that share what they set up, where that is dear."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::", 1)[0]
-            # These two share what every pipeline left, a minute of work.
-            together = ("components/test_contract.py", "components/test_canaries.py")
-            return "e2e" if "/e2e/" in file else "contract" if file.endswith(together) else file
+            return next((group for group, files in GROUPS.items() if file.endswith(files)), file)
 
     return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the groups first; all other files stay in their order."""
+    first = [file for files in GROUPS.values() for file in files]
+    items.sort(key=lambda item: next((n for n, file in enumerate(first) if item.path.match(file)), len(first)))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from killable import KillableNodes
 from ports import free_port, free_ports
+from short_pipelines import project
 
 from demo.airflow import Airflow
 from demo.airflow_home import AirflowHome
@@ -56,22 +58,29 @@ def outcome(repository):
 
 
 @pytest.fixture(scope="session")
-def approve(repository):
+def short(repository, tmp_path_factory):
+    """A folder with DAGs and pipelines as shipped, but with less work in them."""
+    return project(repository, tmp_path_factory.mktemp("short"))
+
+
+@pytest.fixture(scope="session")
+def approve(short):
     """A function that lets every approver approve both pipelines."""
 
     def ask(consortium):
         for name in PIPELINES:
-            consortium.approve(repository / "conf" / "pipelines" / f"{name}.yaml")
+            consortium.approve(short / "conf" / "pipelines" / f"{name}.yaml")
 
     return ask
 
 
 @pytest.fixture(scope="session")
-def in_process(fresh, approve, outcome, tmp_path_factory):
+def in_process(fresh, approve, outcome, short, tmp_path_factory):
     """Both DAGs, run in one process on real nodes: (consortium with stopped nodes, Airflow's home, outcomes)."""
     with fresh("in_process") as consortium:
         approve(consortium)
-        home = AirflowHome(tmp_path_factory.mktemp("airflow"), connection(consortium.home("north_bank")))
+        address = connection(consortium.home("north_bank"))
+        home = AirflowHome(tmp_path_factory.mktemp("airflow"), address, dags=short / "dags")
         home.prepare()
         results = run_dags(home, PIPELINES, watch=lambda line: None)
         runs = {name: result["tasks"]["register"]["xcom"]["run"] for name, result in results.items()}
@@ -80,37 +89,37 @@ def in_process(fresh, approve, outcome, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def by_command(fresh, approve, repository):
+def by_command(fresh, approve, short):
     """Both pipelines by `accord run`: {name: JSON}."""
     with fresh("by_command") as consortium:
         approve(consortium)
-        return {name: _accord(repository, consortium, "run", name) for name in PIPELINES}
+        return {name: _accord(short, consortium, "run", name) for name in PIPELINES}
 
 
 @pytest.fixture(scope="session")
-def simulated(fresh, repository):
+def simulated(fresh, short):
     """Both pipelines by `accord simulate`: {name: JSON}."""
     consortium = fresh("simulated")
-    return {name: _accord(repository, consortium, "simulate", name) for name in PIPELINES}
+    return {name: _accord(short, consortium, "simulate", name) for name in PIPELINES}
 
 
 @pytest.fixture(scope="module")
-def scheduled(fresh, approve, tmp_path_factory):
-    """Nodes from fresh directories and a real Airflow before them: (consortium, REST client)."""
-    with fresh("scheduled") as consortium:
-        approve(consortium)
-        address = connection(consortium.home("north_bank"))
-        home = AirflowHome(tmp_path_factory.mktemp("airflow"), address, port=free_port())
+def scheduled(fresh, approve, short, tmp_path_factory):
+    """Nodes that can be halted, from fresh directories, and a real Airflow before them: (nodes, REST client)."""
+    with KillableNodes(fresh("scheduled"), PARTIES) as nodes:
+        approve(nodes.consortium)
+        address = connection(nodes.consortium.home("north_bank"))
+        home = AirflowHome(tmp_path_factory.mktemp("airflow"), address, dags=short / "dags", port=free_port())
         with Airflow(home) as airflow:
-            yield consortium, airflow.rest
+            yield nodes, airflow.rest
 
 
-def _accord(repository, consortium, command, name):
+def _accord(short, consortium, command, name):
     pipeline = f"conf/pipelines/{name}.yaml"
     homes = str(consortium.root / "parties")
     done = subprocess.run(
         [str(Path(sys.executable).with_name("accord")), command, pipeline, "--homes", homes, "--json"],
-        cwd=repository, capture_output=True, text=True, check=False,
+        cwd=short, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -11,29 +11,31 @@ pytestmark = [pytest.mark.airflow, pytest.mark.node, pytest.mark.spark, pytest.m
 
 
 def test_a_dag_under_the_real_scheduler_ends_as_it_does_in_one_process(scheduled, in_process, outcome):
-    consortium, rest = scheduled
+    nodes, rest = scheduled
     run = rest.trigger("vertical_mf")
     assert rest.wait("vertical_mf", run, seconds=600) == "success"
     assert set(rest.states("vertical_mf", run).values()) == {"success"}
-    assert outcome(consortium, rest.xcom("vertical_mf", run, "register")["run"]) == in_process[2]["vertical_mf"]
+    assert outcome(nodes.consortium, rest.xcom("vertical_mf", run, "register")["run"]) == in_process[2]["vertical_mf"]
 
 
 def test_a_step_that_a_person_stops_ends_at_the_nodes_and_a_clear_makes_the_run_end_as_if_undisturbed(
     scheduled, in_process, outcome
 ):
-    consortium, rest = scheduled
+    nodes, rest = scheduled
     dag, step = "horizontal_mf", "train"
+    nodes.halt("bureau", "send total 1")  # a round is through, and the next one is not
     run = rest.trigger(dag)
+    nodes.await_halt("bureau", seconds=600)
     await_triggerer(rest, dag, run, step)
     accord_run = rest.xcom(dag, run, "load")["run"]
     rest.call("PATCH", f"/dags/{dag}/dagRuns/{quote(run)}/taskInstances/{step}", {"new_state": "failed"})
-    assert await_end(consortium, f"{accord_run}/{step}/1") == "cancelled"
+    assert await_end(nodes.consortium, f"{accord_run}/{step}/1") == "cancelled"
 
     body = {"dag_run_id": run, "task_ids": [step], "include_downstream": True, "only_failed": False, "dry_run": False}
     rest.call("POST", f"/dags/{dag}/clearTaskInstances", body)
     assert rest.wait(dag, run, seconds=600) == "success"
     assert rest.xcom(dag, run, step)["attempt"] == 2
-    assert outcome(consortium, accord_run) == in_process[2][dag]
+    assert outcome(nodes.consortium, accord_run) == in_process[2][dag]
 
 
 def await_triggerer(rest, dag, run, step, seconds=600):

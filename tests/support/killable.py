@@ -51,13 +51,17 @@ class KillableNodes:
         self._file(party, HALTED).unlink(missing_ok=True)
         self._file(party, HALT).write_text(place)
 
-    def kill(self, party, going_on):
-        """Kill node and worker of a party when they have stopped, and start the node; `going_on` is the attempt."""
-        until = time.monotonic() + SECONDS
+    def await_halt(self, party, going_on=None, seconds=SECONDS):
+        """Wait until the party's node has stopped at the place; `going_on` is the attempt that leads there."""
+        until = time.monotonic() + seconds
         while not self._file(party, HALTED).exists():
-            assert not going_on.done(), f"the attempt has ended before: {going_on.exception()}"
+            assert going_on is None or not going_on.done(), f"the attempt has ended before: {going_on.exception()}"
             assert time.monotonic() < until, "the place is not reached"
             time.sleep(0.01)
+
+    def kill(self, party, going_on):
+        """Kill node and worker of a party when they have stopped, and start the node; `going_on` is the attempt."""
+        self.await_halt(party, going_on)
         node = psutil.Process(self._nodes[party].pid)
         processes = [node, *node.children(recursive=True)]
         for each in processes:  # the node first: it shall not see that its worker died
