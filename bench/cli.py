@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 # name -> module with `cases() -> list[Case]` or `Suite`, as a context manager; imported when it runs
 BENCHMARKS = {
-    "attacks": "bench.attacks", "crypto": "bench.crypto", "psi": "bench.psi", "quality": "bench.quality",
-    "training": "bench.training",
+    "attacks": "bench.attacks", "crypto": "bench.crypto", "gossip": "bench.gossip", "psi": "bench.psi",
+    "quality": "bench.quality", "training": "bench.training",
 }  # fmt: skip
 ALL = "all"
 # What one benchmark alone takes.

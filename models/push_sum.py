@@ -68,10 +68,14 @@ class Node:
 
     def take(self, parcel: Parcel) -> tuple[int, int, int]:
         """Add a share, unless it came before, and return its receipt."""
-        if parcel.key not in self._taken:
+        if not self.has_taken(parcel.key):
             self._taken.add(parcel.key)
             self.s, self.w = self.s + parcel.s, self.w + parcel.w
         return parcel.key
+
+    def has_taken(self, key: tuple[int, int, int]) -> bool:
+        """Tell whether a share was counted here."""
+        return key in self._taken
 
     def confirm(self, receipt: tuple[int, int, int]) -> None:
         """Forget a share that has arrived; a receipt may come twice."""
