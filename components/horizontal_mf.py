@@ -6,7 +6,7 @@ of them, mapped to a row (`models.attribute_map`), and its own people's bias. Th
 
 Chai et al. (2021, arXiv 1906.05108) encrypt each user's gradient; here a party holds many users and sends one vector.
 
-Adversary and what is not protected: as in `averaging`.
+Adversary and what is not protected: as in `averaging`, or with `dp` as in `private_rounds`.
 
     μ        mean rating                     ()         V    item side, shared          (I, k+1)
     P, b_u   user side, local                (U_j, k)   w_j  raters of each item, or 0  (I,)
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -24,9 +25,11 @@ import pyarrow as pa
 from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest
+from components import private_rounds
 from components.averaging import ADVERSARY, MESSAGES, AveragingParams, aggregate, train
 from components.contract import Arrays, Component, Context, Outputs
 from components.id_keys import id_keys, rows_before
+from components.private_rounds import RoundsDp
 from components.round_average import Shared
 from components.secure_sum import MIN_PARTIES, open_total
 from components.split_tables import as_array, catalogue_digest
@@ -35,11 +38,13 @@ from models import mf
 from models.attribute_map import mapped_rows, standardised
 from models.metrics import squared_error
 from models.row_average import row_weights
+from models.user_updates import user_changes
 
 
 class HorizontalMfParams(AveragingParams):
     """Size of the model and how it learns. The defaults were found on validation ratings."""
 
+    dp: RoundsDp = None  # noise for whole people in every round (`private_rounds`), paid by a budget
     embedding_size: Annotated[int, Ge(1), Le(256)] = 16  # k
     learning_rate: Annotated[float, Gt(0)] = 0.01  # for one rating, whatever the batch size
     reg: Annotated[float, Ge(0)] = 0.12  # λ, for each rating
@@ -54,7 +59,10 @@ def data_holder(ctx: Context, params: HorizontalMfParams) -> Outputs:
     """Return this party's part of the model."""
     # Own ratings and the weights of their items are checked before anything is sent.
     learner = Learner(ctx, params)
-    train(ctx, params, learner, open_total(ctx, params))
+    if params.dp is not None:
+        private_rounds.train(ctx, params, params.dp, learner, open_total(ctx, params, paid=True))
+    else:
+        train(ctx, params, learner, open_total(ctx, params))
     return {"model": learner.part()}
 
 
@@ -127,6 +135,27 @@ class Learner:
         """Return V = [b_i ; q_i]; there are no layers."""
         return Shared(np.column_stack([self.model.b_item, self.model.Q]), np.empty(0))
 
+    def changes(self) -> np.ndarray:
+        """Let each person train alone from the V received (`private_rounds`): ΔV of each rating, by person."""
+        p = self._params
+        found, mse = user_changes(self.model, self._by_person, p.local_epochs, p.learning_rate, p.reg)
+        self._ctx.metric("train_rmse", mse**0.5)
+        return found
+
+    @property
+    def people(self) -> np.ndarray:
+        """Return the person of each rating, ascending."""
+        return self._by_person.user
+
+    @property
+    def rated(self) -> np.ndarray:
+        """Return the item of each rating, in that order."""
+        return self._by_person.item.astype(np.int64)
+
+    @cached_property
+    def _by_person(self) -> mf.Ratings:
+        return self.data.take(np.argsort(self.data.user, kind="stable"))
+
     def loss(self) -> float:
         """Return Σe² on the validation ratings."""
         v = self._validation
@@ -189,5 +218,6 @@ COMPONENT = Component(
     optional_inputs=("ratings", "statistics", "start"),  # the aggregator has none
     outputs={"model": "mu, Q, b_item: the same at every data_holder; P, b_user, Q_own, b_own: this party's own"},
     min_parties={"data_holder": MIN_PARTIES, "aggregator": 1},
-    adversary=ADVERSARY,
+    adversary=ADVERSARY
+    + " With dp: noise for one person at one party in counts and in every round, as the budget allows.",
 )
