@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -78,7 +78,7 @@ class Channel:
 
         Raises `MessageRefused`, `DeadlinePassed` (who was awaited, for what, since when), or what `cancelled` says.
         """
-        found = {p: m for m in self._declared(name, sends=False) for p in self._others(m.sender)}
+        found = self._senders(name)
         party = from_ if from_ is not None else next(iter(found), "nobody")
         if party not in found or (from_ is None and len(found) != 1):
             raise self._undeclared(name, f"from {from_ or 'one of ' + ', '.join(sorted(found))}")
@@ -88,6 +88,27 @@ class Channel:
             body = self.carrier.get(key, min(PATIENCE_SECONDS, wait.remaining()))
             if body is not None:
                 return decode(body, found[party])
+
+    def recv_any(self, name: str, parties: Sequence[str], patience: float | None = None) -> tuple[str, pa.Table] | None:
+        """Wait for the next message of this name from whichever of `parties` is first; return who, and the message.
+
+        None when nothing came within `patience` seconds; without it, raises as `recv` does.
+        """
+        found = self._senders(name)
+        if not parties or not set(parties) <= set(found):
+            raise self._undeclared(name, f"from {', '.join(parties) or 'nobody'}")
+        keys = {party: self._key(name, party, self.party, counts=False) for party in parties}
+        wait, started = _Wait(self, keys[parties[0]], ", ".join(parties), self.cancelled), time.monotonic()
+        while True:
+            left = wait.remaining()
+            for party, key in keys.items():
+                if (body := self.carrier.get(key, 0)) is not None:
+                    self._key(name, party, self.party)
+                    return party, decode(body, found[party])
+            waited = time.monotonic() - started
+            if patience is not None and waited >= patience:
+                return None
+            time.sleep(min(max(0.002, waited / 20), PATIENCE_SECONDS, left, max(0.0, (patience or left) - waited)))
 
     def _record(self, message: Message, rows: int, body: bytes, party: str) -> Parcel:
         """Return what travels, recorded; the same bytes are sent until they are acknowledged."""
@@ -131,15 +152,19 @@ class Channel:
                 time.sleep(min(pause, wait.remaining()))
                 pause = min(2 * pause, PATIENCE_SECONDS)
 
+    def _senders(self, name: str) -> dict[str, Message]:
+        return {p: m for m in self._declared(name, sends=False) for p in self._others(m.sender)}
+
     def _declared(self, name: str, sends: bool) -> list[Message]:
         return [m for m in self.messages if m.name == name and self.role == (m.sender if sends else m.receiver)]
 
     def _others(self, role: str) -> list[str]:
         return [party for party in self.roles.get(role, ()) if party != self.party]
 
-    def _key(self, name: str, sender: str, receiver: str) -> MessageKey:
+    def _key(self, name: str, sender: str, receiver: str, counts: bool = True) -> MessageKey:
+        """Return the key of the next message between two parties; the one after it is another once this `counts`."""
         seq = self._seq[name, sender, receiver]
-        self._seq[name, sender, receiver] += 1
+        self._seq[name, sender, receiver] += counts
         return MessageKey(self.run, self.step, self.attempt, name, sender, receiver, seq)
 
     def _undeclared(self, name: str, whom: str) -> MessageRefused:

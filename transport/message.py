@@ -83,10 +83,12 @@ class Message:
     max_bytes: int = field(default=MAX_BYTES, compare=False)
     max_count: int = field(default=MAX_COUNT, compare=False)  # from one sender to one receiver in an attempt
     only_if: tuple[tuple[str, str | bool], ...] = ()  # (parameter, value): with one of these; none named = always
+    and_if: tuple[str, str | bool] | None = None  # and with this
 
     def admitted(self, params: Mapping[str, object]) -> bool:
         """Tell whether a step with these parameters, defaults filled in, declares this message."""
-        return not self.only_if or any(params[name] == value for name, value in self.only_if)
+        fits = [params[name] == value for name, value in self.only_if]
+        return (not fits or any(fits)) and (self.and_if is None or params[self.and_if[0]] == self.and_if[1])
 
 
 @dataclass(frozen=True, order=True)

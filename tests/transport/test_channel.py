@@ -174,3 +174,29 @@ def test_a_receiver_s_refusal_ends_the_wait_for_one_that_is_down(channels, nodes
         kit.make_channel(nodes["bureau"], carrier, deadline_seconds=60).send("total", kit.numbers(1))
     assert time.monotonic() - start < 10
     assert [entry.claim for entry in nodes["bureau"].store.entries("run-1")] == [None, None]
+
+
+def test_the_first_of_several_is_taken_and_numbers_go_on_at_each(channels, kit):
+    bureau, both = channels["bureau"], ("north", "south")
+    assert bureau.recv_any("part", both, patience=0.01) is None
+    channels["south"].send("part", kit.blocks(b"s0"))
+    channels["south"].send("part", kit.blocks(b"s1"))
+    channels["north"].send("part", kit.blocks(b"n0"))
+    found = [bureau.recv_any("part", parties) for parties in (("south",), ("north",), ("south",))]
+    assert [(party, table["c"].to_pylist()) for party, table in found] == [
+        ("south", [b"s0"]), ("north", [b"n0"]), ("south", [b"s1"])
+    ]  # fmt: skip
+    channels["north"].send("part", kit.blocks(b"n1"))
+    assert bureau.recv("part", from_="north")["c"].to_pylist() == [b"n1"]
+
+
+def test_a_wait_for_any_ends_at_the_deadline_when_stopped_and_for_parties_of_the_role_alone(channels):
+    bureau = channels["bureau"]
+    with pytest.raises(MessageRefused):
+        bureau.recv_any("part", ("north", "bureau"))
+    bureau.deadline_seconds = 0.05
+    with pytest.raises(DeadlinePassed, match="north, south was awaited for message part"):
+        bureau.recv_any("part", ("north", "south"))
+    bureau.cancelled = lambda: Cancelled("stop")
+    with pytest.raises(Cancelled):
+        bureau.recv_any("part", ("north", "south"), patience=5)

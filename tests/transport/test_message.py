@@ -66,3 +66,13 @@ def test_a_message_may_belong_to_some_values_of_a_parameter():
     assert seldom.admitted({"protection": "secagg", "count": False})
     assert seldom.admitted({"protection": "plain", "count": True})
     assert not seldom.admitted({"protection": "plain", "count": False})
+
+
+def test_a_message_may_need_a_value_beside_one_of_others():
+    always = Message("a", "x", "y", SCHEMA, Protection.PUBLIC, "nothing", and_if=("on_dropout", "continue"))
+    assert always.admitted({"on_dropout": "continue"})
+    assert not always.admitted({"on_dropout": "stop"})
+    both = replace(always, only_if=(("protection", "secagg"),))
+    assert both.admitted({"protection": "secagg", "on_dropout": "continue"})
+    assert not both.admitted({"protection": "plain", "on_dropout": "continue"})
+    assert not both.admitted({"protection": "secagg", "on_dropout": "stop"})
