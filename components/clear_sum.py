@@ -48,9 +48,7 @@ class Summer:
         return unpack(words, lanes, values.size, len(self._roster))
 
 
-def relay(
-    ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None
-) -> None:
+def relay(ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None) -> None:
     """Add what it reads."""
     for _ in rounds:
         vectors = [recv_words(ctx, "clear", from_=party) for party in ctx.parties("data_holder")]

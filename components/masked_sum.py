@@ -9,13 +9,15 @@ Adversary: semi-honest, static. The aggregator learns the totals. It learns a pa
 data_holders; these learn it from the total anyway. An aggregator that deviates gets no total by other keys, models or
 lists (nobody opens its masks), but it can announce a total that is not the sum: nothing proves it.
 
+`masked_survivors` is the same in the way of `on_dropout: continue`.
+
     y_j  masked words of party j, uniform    b_j  seed of its self mask, 32 bytes
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -61,11 +63,7 @@ class Summer:
         `paid`: each attempt pays for its sums, so that it may add other values, with fresh noise, to a round again.
         """
         self._ctx, self._roster = ctx, ctx.parties("data_holder")
-        self._party = Party(_terms(ctx, paid), ctx.party, ctx.keys)
-        own = self._party.advert
-        ctx.send("advert", _rows(KEYS, [(ctx.party, own.public, own.signature)]))
-        adverts = ctx.recv("adverts").to_pylist()
-        self._party.meet({row["party"]: Advert(row["public"], row["signature"]) for row in adverts})
+        self._party = meet(ctx, _terms(ctx, paid))
 
     def total(
         self, values: np.ndarray, lanes: Lanes, round_number: int, bound: bytes, name: str = "vector"
@@ -79,12 +77,11 @@ class Summer:
         # 2. ConsistencyCheck: all sign the list of what the aggregator was sent.
         listed = {row["party"]: row["digest"] for row in ctx.recv("vectors").to_pylist()}
         own = self._party.agree(listed)
-        ctx.send("agreed", _rows(AGREED, [(ctx.party, own.listed, own.signature)]))
+        ctx.send("agreed", rows(AGREED, [(ctx.party, own.listed, own.signature)]))
 
         # 3. Unmasking: the seed, for the signatures of all.
-        agreements = ctx.recv("agreements").to_pylist()
-        consents = {row["party"]: Consent(row["listed"], row["signature"]) for row in agreements}
-        ctx.send("seed", _rows(SEED, [(self._party.reveal(consents).seed,)]))
+        seed = self._party.reveal(consents_of(ctx.recv("agreements"))).seed
+        ctx.send("seed", rows(SEED, [(seed,)]))
 
         # 4. The total, with its own check that every mask cancelled.
         words, *_ = recv_words(ctx, "sum", expected=(lanes, size, round_number))
@@ -94,14 +91,14 @@ class Summer:
 def relay(ctx: Context, rounds: Iterable[int], after: Callable[[int], None] = lambda round_number: None) -> None:
     """Add the masked vectors of `rounds` sums, take off the self masks, tell the totals, then call `after`."""
     terms, done = _terms(ctx), set[int]()
-    ctx.send("adverts", pa.concat_tables([ctx.recv("advert", from_=party) for party in terms.roster]))
+    pass_adverts(ctx, terms)
     for _ in rounds:
         # 1. One masked vector of each party, for one new round.
         total, round_number, lanes, size = _collect(ctx, terms, done)
         done.add(round_number)
 
         # 2.
-        ctx.send("vectors", _rows(VECTORS, list(total.survivors.items())))
+        ctx.send("vectors", rows(VECTORS, list(total.survivors.items())))
         ctx.send("agreements", pa.concat_tables([ctx.recv("agreed", from_=party) for party in terms.roster]))
 
         # 3. and 4.
@@ -125,11 +122,32 @@ def _collect(ctx: Context, terms: Terms, done: set[int]) -> tuple[Total, int, La
     return total, number, lanes, size
 
 
+def meet(ctx: Context, terms: Terms) -> Party:
+    """Return this party in an attempt whose keys everybody has shown."""
+    party = Party(terms, ctx.party, ctx.keys)
+    ctx.send("advert", rows(KEYS, [(ctx.party, party.advert.public, party.advert.signature)]))
+    adverts = ctx.recv("adverts").to_pylist()
+    party.meet({row["party"]: Advert(row["public"], row["signature"]) for row in adverts})
+    return party
+
+
+def pass_adverts(ctx: Context, terms: Terms) -> None:
+    """Show everybody the keys of all: the aggregator's part in `meet`."""
+    ctx.send("adverts", pa.concat_tables([ctx.recv("advert", from_=party) for party in terms.roster]))
+
+
+def consents_of(agreements: pa.Table) -> dict[str, Consent]:
+    """Return who has signed which list."""
+    return {row["party"]: Consent(row["listed"], row["signature"]) for row in agreements.to_pylist()}
+
+
 def _terms(ctx: Context, paid: bool = False) -> Terms:
     counted = f"{ctx.run}/{ctx.step}" + (f"/{ctx.attempt}" if paid else "")
     return Terms(counted, ctx.attempt, ctx.parties("data_holder"))
 
 
-def _rows(schema: WireSchema, rows: Sequence[tuple[object, ...]]) -> pa.Table:
-    columns: Mapping[str, object] = dict(zip(schema.columns, zip(*rows, strict=True), strict=True))
-    return pa.table({name: pa.array(list(columns[name]), kind) for name, kind in schema.columns.items()})  # type: ignore[call-overload]
+def rows(schema: WireSchema, found: Iterable[tuple[object, ...]], **metadata: object) -> pa.Table:
+    """Return the table of a message."""
+    named = {name: str(value) for name, value in metadata.items()} or None
+    columns = pa.schema(list(schema.columns.items()), named)
+    return pa.Table.from_pylist([dict(zip(schema.columns, row, strict=True)) for row in found], columns)

@@ -36,26 +36,62 @@ def recv_words(
 
     `expected`: layout, size and round, for whoever knows them; another one is refused at the first piece.
     """
-    table = ctx.recv(name, from_)
-    lane, fraction, summands, size, round_number = layout = _layout(table, ctx, name)
-    if expected not in (None, (Lanes(lane, fraction, summands), size, round_number)):
-        raise MessageRefused("a vector is not of this round", where=f"step {ctx.step}, message {name}")
-    lanes, pieces = Lanes(lane, fraction, summands), [table["w"].to_numpy()]
-    missing = words_of(lanes, size) - len(table)
-    while missing > 0 and len(table):
-        table = ctx.recv(name, from_)
-        pieces.append(table["w"].to_numpy())
-        missing -= len(table) if _layout(table, ctx, name) == layout else missing + 1
-    if missing:
-        raise MessageRefused(
-            "the pieces of a vector do not fit together", expected=f"{words_of(lanes, size)} words of one layout",
-            where=f"step {ctx.step}, message {name}",
-        )  # fmt: skip
-    return np.concatenate(pieces), lanes, size, round_number
+    pieces = Pieces(ctx, name, expected)
+    while not pieces.whole:
+        pieces.add(ctx.recv(name, from_))
+    return pieces.vector()
 
 
-def _layout(table: pa.Table, ctx: Context, name: str) -> list[int]:
+class Pieces:
+    """One vector while its pieces come."""
+
+    def __init__(self, ctx: Context, name: str, expected: tuple[Lanes, int, int] | None = None) -> None:
+        """Take pieces of message `name`; `expected` as in `recv_words`."""
+        self._where, self._expected = f"step {ctx.step}, message {name}", expected
+        self._layout, self._found, self._missing = list[int](), list[np.ndarray](), 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing."""
+        return self._missing == 0
+
+    def add(self, table: pa.Table) -> None:
+        """Take the next piece; `MessageRefused` when it does not fit those before."""
+        layout = _layout(table, self._where)
+        if not self._layout:
+            self._layout, (lanes, size, _) = layout, _about(layout)
+            if self._expected not in (None, _about(layout)):
+                raise MessageRefused("a vector is not of this round", where=self._where)
+            self._missing = words_of(lanes, size)
+        if layout != self._layout or not 0 < len(table) <= self._missing:
+            lanes, size, _ = _about(self._layout)
+            raise MessageRefused(
+                "the pieces of a vector do not fit together", expected=f"{words_of(lanes, size)} words of one layout",
+                where=self._where,
+            )  # fmt: skip
+        self._found.append(table["w"].to_numpy())
+        self._missing -= len(table)
+
+    def vector(self) -> tuple[np.ndarray, Lanes, int, int]:
+        """Return (words, lanes, size, round)."""
+        return np.concatenate(self._found), *_about(self._layout)
+
+
+def number_of(table: pa.Table) -> int:
+    """Return the round that a message names in its metadata; `MessageRefused` when that is no number."""
+    text = (table.schema.metadata or {}).get(b"round", b"").decode()
+    if not (text.isascii() and text.isdigit() and len(text) <= 12):
+        raise MessageRefused("a message names no round")
+    return int(text)
+
+
+def _about(layout: list[int]) -> tuple[Lanes, int, int]:
+    lane, fraction, summands, size, round_number = layout
+    return Lanes(lane, fraction, summands), size, round_number
+
+
+def _layout(table: pa.Table, where: str) -> list[int]:
     found = [(table.schema.metadata or {}).get(key.encode(), b"").decode() for key in _LAYOUT]
     if not all(text.isascii() and text.isdigit() and len(text) <= 12 for text in found):
-        raise MessageRefused("a vector's layout is not numbers", where=f"step {ctx.step}, message {name}")
+        raise MessageRefused("a vector's layout is not numbers", where=where)
     return [int(text) for text in found]

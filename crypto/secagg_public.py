@@ -128,6 +128,11 @@ class Total:
         self._sum += y
         self.survivors[party] = digest(y)
 
+    @property
+    def listed(self) -> bytes:
+        """What the survivors sign (`continue`, where the context is known from the offers)."""
+        return list_digest(self._context, self.survivors)
+
     def unmask(self, reveals: Mapping[str, Reveal]) -> np.ndarray:
         """Return Σ x_u over the survivors (size,); `CryptoError` when seeds or shares do not open it."""
         return unpack(self.open(reveals), self._lanes, self._size, len(self.survivors))

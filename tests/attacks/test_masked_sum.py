@@ -135,7 +135,7 @@ def puppeteer(ctx, params):
     adverts = {name: puppet.advert for name, puppet in puppets.items()}
     adverts["south"] = Advert(row["public"], row["signature"])
     shown = [(name, one.public, one.signature) for name, one in adverts.items()]
-    ctx.send("adverts", masked_sum._rows(masked_sum.KEYS, shown), "south")
+    ctx.send("adverts", masked_sum.rows(masked_sum.KEYS, shown), "south")
     total = Total(terms, LANES, 3)
     for name, puppet in puppets.items():
         puppet.meet(adverts)
@@ -143,12 +143,12 @@ def puppeteer(ctx, params):
         total.add(name, puppet.mask(np.zeros(3)))
     total.add("south", recv_words(ctx, "masked", from_="south")[0])
 
-    ctx.send("vectors", masked_sum._rows(masked_sum.VECTORS, list(total.survivors.items())), "south")
+    ctx.send("vectors", masked_sum.rows(masked_sum.VECTORS, list(total.survivors.items())), "south")
     consents = {name: puppet.agree(total.survivors) for name, puppet in puppets.items()}
     agreed = ctx.recv("agreed", from_="south").to_pylist()[0]
     consents["south"] = Consent(agreed["listed"], agreed["signature"])
     rows = [(name, consent.listed, consent.signature) for name, consent in consents.items()]
-    ctx.send("agreements", masked_sum._rows(masked_sum.AGREED, rows), "south")
+    ctx.send("agreements", masked_sum.rows(masked_sum.AGREED, rows), "south")
     reveals = {name: puppet.reveal(consents) for name, puppet in puppets.items()}
     seed = ctx.recv("seed", from_="south")["seed"][0].as_py()
     reveals["south"] = crypto.secagg.Reveal(seed=seed)
