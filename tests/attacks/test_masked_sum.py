@@ -227,7 +227,12 @@ def test_a_snapshot_of_a_running_bank_would_use_its_pads_twice(threads, monkeypa
         Summer(ctx)
         return {}
 
-    functions = {"east": meet, "north": meet, "south": restored, "bureau": lambda ctx, params: relay(ctx, range(0)) or {}}
+    functions = {
+        "east": meet,
+        "north": meet,
+        "south": restored,
+        "bureau": lambda ctx, params: relay(ctx, range(0)) or {},
+    }
     outcome = threads(PART, ROLES, {}, run="pads-1", functions=functions)
     assert isinstance(outcome.errors["south"], StateError)
     # Weakened: the key store came back with it.
