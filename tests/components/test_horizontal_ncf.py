@@ -120,7 +120,7 @@ def test_the_control_is_the_same_algorithm_with_nothing_exchanged(federated):
 def test_all_banks_share_rows_and_layers_and_nothing_else(federated):
     models = [federated.outputs[bank]["model"] for bank in BANKS]
     for name in KINDS["ncf"].shared:
-        assert all(np.array_equal(models[0][name], model[name]) for model in models[1:])
+        assert all(models[0][name].tobytes() == model[name].tobytes() for model in models[1:])
     shared = models[0]["V"].any(axis=1)
     for model in models:
         assert model["V_own"].any(axis=1).tolist() == (~shared).tolist()
