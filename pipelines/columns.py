@@ -15,10 +15,11 @@ from pipelines.accord import SignedAccord
 from pipelines.alignment_ids import admit_ids
 from pipelines.load import Pipeline
 from pipelines.named_tables import TableUse, named_columns, tables_at
+from pipelines.sensitivity import admit_sensitivity
 
 
 def require_fit(pipeline: Pipeline, accord: SignedAccord, specs: Mapping[str, FeatureSpec]) -> None:
-    """Raise `SpecError` for columns that do not fit, `ConsentError` for ids that need another consent.
+    """Raise `SpecError` for columns that do not fit, `ConsentError` for ids or sums that need another consent.
 
     The accord has admitted the pipeline; `specs` are the feature specs that lie here, by name.
     """
@@ -26,6 +27,7 @@ def require_fit(pipeline: Pipeline, accord: SignedAccord, specs: Mapping[str, Fe
         columns = _columns(pipeline, name, accord, specs)
         if step.component.startswith("align_"):
             admit_ids(accord.terms, pipeline, name, columns)
+        admit_sensitivity(pipeline, name, accord, specs)
 
 
 def _columns(

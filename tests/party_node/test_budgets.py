@@ -35,7 +35,7 @@ def test_nothing_spent_is_said_too(home):
     assert "accord pilot           ε = 0 of 2 at δ = 1e-06" in shown(home)
     found = json.loads(shown(home, "--json"))
     assert found["party"] == "north_bank"
-    assert found["data_sets"]["ratings"]["accords"]["pilot"] == {**LIMIT, "spent": 0.0}
+    assert found["data_sets"]["ratings"]["accords"]["pilot"] == {**LIMIT, "every_sum": False, "spent": 0.0}
 
 
 def test_what_any_accord_has_spent_stands_beside_the_limit_of_each(home):
