@@ -15,7 +15,8 @@ One neighbourhood (three to five parties) needs no step 2.
 Adversary: semi-honest, static. A neighbour reads a part with the help of all others of the neighbourhood but that
 party: with three, of one. (A neighbour is an aggregator of `crypto.secagg` with one party, or more, on its side; what
 it deviates in makes lists differ, and nobody gives a self mask. Nobody announces a sum of neighbours: each adds it up
-from the vectors that all have signed, so until all have committed to theirs, nobody knows anything to choose by.)
+from the vectors that all have signed, so until all have committed to theirs, nobody knows anything to choose by. Who
+keeps back its own self mask has the sum and leaves the others without: a later attempt may only repeat it.)
 A member of another neighbourhood reads sums over whole neighbourhoods, or mixtures of them, and no part. So in place
 of one total over all, totals over three to five are known: neighbourhoods follow from the roster's names and do not
 change, else differences would show more. Who pushes another share than it holds changes the total as if its own part
@@ -31,20 +32,18 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from base.errors import CryptoError, MessageRefused, SpecMismatch, StateError
+from base.errors import CryptoError, StateError
 from components.contract import Context
-from components.masked_sum import AGREED, KEYS, SEED
+from components.gossip_shares import SHARES, add_along
+from components.masked_sum import AGREED, KEYS, SEED, rows
 from components.words import WORDS, recv_words, send_words
 from crypto.masks import pack, unpack
 from crypto.packing import Lanes
 from crypto.secagg import Party
 from crypto.secagg_public import MIN_PARTIES, Advert, Consent, Reveal, Terms, Total, sha
-from models.push_sum import Node, Parcel, schedule, to_digits, total_of
 from transport.message import Message, Protection, WireSchema
 
-SHARES = WireSchema("shares", {"s": pa.int32()}, ("weight", "number", "context"))
 HELD = WireSchema("held", {"digest": pa.binary(32)})
-PIECE = 1 << 23  # digits in one message: 32 MiB
 
 
 def sum_messages(reveals: str) -> tuple[Message, ...]:
@@ -86,9 +85,9 @@ class Summer:
         self._peers = tuple(party for party in self._terms.roster if party != ctx.party)
         self._to: tuple[str | None, ...] = (None,) if len(self._all) == 1 else self._peers  # None: all at once
         own = self._party.advert
-        self._tell("key", _row(KEYS, ctx.party, own.public, own.signature))
-        rows = {peer: ctx.recv("key", from_=peer).to_pylist()[0] for peer in self._peers}
-        adverts = {peer: Advert(row["public"], row["signature"]) for peer, row in rows.items()}
+        self._tell("key", rows(KEYS, [(ctx.party, own.public, own.signature)]))
+        shown = {peer: ctx.recv("key", from_=peer).to_pylist()[0] for peer in self._peers}
+        adverts = {peer: Advert(row["public"], row["signature"]) for peer, row in shown.items()}
         self._party.meet({ctx.party: own, **adverts})
 
     def total(
@@ -125,12 +124,12 @@ class Summer:
             total.add(peer, words)
 
         consent = self._party.agree(total.survivors)
-        self._tell("list", _row(AGREED, ctx.party, consent.listed, consent.signature))
-        rows = {peer: ctx.recv("list", from_=peer).to_pylist()[0] for peer in self._peers}
-        consents = {peer: Consent(row["listed"], row["signature"]) for peer, row in rows.items()}
+        self._tell("list", rows(AGREED, [(ctx.party, consent.listed, consent.signature)]))
+        signed = {peer: ctx.recv("list", from_=peer).to_pylist()[0] for peer in self._peers}
+        consents = {peer: Consent(row["listed"], row["signature"]) for peer, row in signed.items()}
 
         reveal = self._party.reveal({ctx.party: consent, **consents})
-        self._tell("self_mask", _row(SEED, reveal.seed))
+        self._tell("self_mask", rows(SEED, [(reveal.seed,)]))
         seeds = {peer: Reveal(seed=ctx.recv("self_mask", from_=peer)["seed"][0].as_py()) for peer in self._peers}
         words = total.open({ctx.party: reveal, **seeds})
         return unpack(words, replace(lanes, fraction=0), size, len(self._terms.roster))
@@ -141,7 +140,9 @@ class Summer:
         takers = dict(zip(self._terms.roster, range(len(parts)), strict=False))
         layout = Lanes(lanes.lane)  # a total fits a lane, and fills it
         if (mine := takers.get(self._ctx.party)) is not None:
-            parts[mine] = self._push_sum(parts[mine], mine, lanes.lane, round_number, context)
+            line = tuple(members[mine] for members in self._all)
+            rng = self._ctx.shared_rng(f"neighbours of round {round_number}")
+            parts[mine] = add_along(self._ctx, line, rng, parts[mine], lanes.lane, context)
             words = pack(parts[mine], layout, "a total over all parties")
             for peer in self._peers:
                 send_words(self._ctx, "third", words, layout, parts[mine].size, round_number, peer)
@@ -152,50 +153,9 @@ class Summer:
                 parts[part] = unpack(words, layout, size, 1)
         return np.concatenate(parts)
 
-    def _push_sum(self, q: np.ndarray, place: int, bits: int, round_number: int, context: bytes) -> np.ndarray:
-        """Return the sum of q over all neighbourhoods, by the members who stand at this place in theirs."""
-        K, home = len(self._all), self._home
-        node = Node(home, to_digits(q, bits))
-        for shifts in schedule(K, self._ctx.shared_rng(f"neighbours of round {round_number}")):
-            for parcel in node.push([(home + shift) % K for shift in shifts]):
-                self._send(parcel, self._all[parcel.receiver][place], context)
-                node.confirm(parcel.key)  # `send` returns with the receiver's signed receipt, or not at all
-            for shift in shifts:
-                sender = (home - shift) % K
-                node.take(self._recv(sender, self._all[sender][place], node.s.size, context))
-        return total_of(node.average(), K, bits)
-
-    def _send(self, parcel: Parcel, to: str, context: bytes) -> None:
-        meta = {"weight": str(parcel.w), "number": str(parcel.number), "context": context.hex()}
-        schema = pa.schema([pa.field("s", pa.int32())], metadata=meta)
-        for start in range(0, parcel.s.size, PIECE):
-            s = pa.array(parcel.s[start : start + PIECE]).cast(pa.int32())  # refuses what does not fit
-            self._ctx.send("share", pa.table([s], schema=schema), to)
-
-    def _recv(self, sender: int, from_: str, size: int, context: bytes) -> Parcel:
-        """Return a share of this sum; `SpecMismatch` when the sender sums over something else."""
-        pieces, head = list[np.ndarray](), None
-        while sum(piece.size for piece in pieces) < size:
-            table = self._ctx.recv("share", from_)
-            meta = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
-            if meta["context"] != context.hex():
-                raise SpecMismatch(
-                    "the neighbourhoods do not agree on what a sum is over", expected="one model, rows and layout",
-                    party=from_, remedy="compare the inputs of this step",
-                )  # fmt: skip
-            if not len(table) or (head or meta) != meta or not all(meta[k].isdecimal() for k in ("weight", "number")):
-                raise MessageRefused("the pieces of a share do not fit together", expected=size, found=len(table))
-            head = meta
-            pieces.append(table["s"].to_numpy().astype(np.int64))
-        assert head is not None
-        s = np.concatenate(pieces)
-        if s.size != size:
-            raise MessageRefused("a share is of another length", expected=size, found=s.size, party=from_)
-        return Parcel(sender, self._home, int(head["number"]), s, int(head["weight"]))
-
     def _compare(self, digest: bytes) -> None:
         """Raise `CryptoError` unless all data_holders hold the same total."""
-        self._ctx.send("held", _row(HELD, digest))
+        self._ctx.send("held", rows(HELD, [(digest,)]))
         peers = [party for party in self._roster if party != self._ctx.party]
         others = {party: self._ctx.recv("held", from_=party)["digest"][0].as_py() for party in peers}
         if differing := [party for party, other in others.items() if other != digest]:
@@ -207,8 +167,3 @@ class Summer:
     def _tell(self, name: str, table: pa.Table) -> None:
         for receiver in self._to:
             self._ctx.send(name, table, receiver)
-
-
-def _row(schema: WireSchema, *values: object) -> pa.Table:
-    columns = zip(schema.columns.items(), values, strict=True)
-    return pa.table({name: pa.array([value], kind) for (name, kind), value in columns})
