@@ -16,6 +16,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 
 from base.errors import CryptoError
 from crypto.secret import Secret
@@ -86,12 +88,16 @@ def evaluate(f: Sequence[int], x: int, p: int = P) -> int:
 
 def interpolate(shares: Sequence[Share], at: int, p: int = P) -> int:
     """Return f(at) of the polynomial of degree len(shares) − 1 through all shares (Lagrange)."""
-    total = 0
-    for i, one in enumerate(shares):
-        numerator, denominator = one.y, 1
-        for j, other in enumerate(shares):
-            if i != j:
-                numerator = numerator * (at - other.x) % p
-                denominator = denominator * (one.x - other.x) % p
-        total += numerator * pow(denominator, -1, p)
-    return total % p
+    weights = _weights(tuple(one.x for one in shares), at, p)
+    return sum(one.y * weight for one, weight in zip(shares, weights, strict=True)) % p
+
+
+@lru_cache(maxsize=256)  # the secrets of a round are rebuilt from the same holders; their places are public
+def _weights(xs: tuple[int, ...], at: int, p: int) -> tuple[int, ...]:
+    """Return Π_{j≠i} (at − x_j) / (x_i − x_j) for each i."""
+    found = []
+    for i, x in enumerate(xs):
+        others = xs[:i] + xs[i + 1 :]
+        numerator, denominator = prod(at - other for other in others) % p, prod(x - other for other in others) % p
+        found.append(numerator * pow(denominator, -1, p) % p)
+    return tuple(found)
