@@ -33,7 +33,7 @@ class Protection(StrEnum):
     BLINDED = "blinded"  # uniformly random for the receiver
     HASHED_SIGNATURE = "hashed_signature"  # SHA-256 of a signature that only the key holder can compute
     MASKED = "masked"  # uniformly random until every party has given its own mask, and then only in sum
-    AGGREGATE = "aggregate"  # a sum over all parties, readable
+    AGGREGATE = "aggregate"  # a sum over three parties or more, readable
     CLEAR = "clear"  # one party's own numbers, readable: for measuring
     KEYED_HASH = "keyed_hash"  # HMAC-SHA-256 under a key that the receiver holds too: it can try ids
 
