@@ -84,7 +84,7 @@ class Rounds:
         V = np.column_stack([np.zeros(self.items), streams(self.seed).shared("Q").normal(0, p.start_deviation, shape)])
         *W, N, _ = np.sum(list(self.vectors[0].values()), axis=0)
         limit = Lanes(p.lane, 0, len(self.vectors[0])).limit
-        state = RoundAverage(Shared(V, np.empty(0)), np.array(W), np.zeros(self.items), 0, N, limit)
+        state = RoundAverage(Shared(V, np.empty(0)), np.array(W), np.zeros(self.items), 0, N, limit=limit)
         for t, vectors in enumerate(self.vectors[1:], start=1):
             state.rows = np.flatnonzero(state.W > 0)
             self.rows.append(state.rows)

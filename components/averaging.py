@@ -20,7 +20,7 @@ party alone, with at least `min_raters_per_item` people behind it. Not different
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
@@ -28,6 +28,7 @@ import pyarrow as pa
 from annotated_types import Ge, Gt, Le
 
 from base.canonical import digest, digest_bytes
+from components.adaptation import Adaptation
 from components.contract import Arrays, Context, Outputs
 from components.first_sum import Beginner, Counts, FirstParams, first_sum
 from components.held_out import HeldOut
@@ -46,7 +47,7 @@ MESSAGES = (
         "first: raters of every item at the parties that have enough, training and held-out rows of all, with "
         "warm_start the item side of the earlier model; then per round: Σ w/W·ΔV of item rows, Σ n/N·Δθ of layers; of "
         "an item that only one other party trains, that party's row; with early_stopping the loss on all held-out "
-        "rows; with speed how many parties are how fast"
+        "rows; with speed how many parties are how fast; with adapt how long exchanges take beside training"
     ),
     Message(
         "go_on", "data_holder", "aggregator", GO_ON, Protection.PUBLIC, "whether another round follows",
@@ -67,6 +68,7 @@ class AveragingParams(FirstParams):
     lane: Literal[8, 10, 16, 24, 32] = 16  # bits of a lane; values of few bits are rounded at random, the mean kept
     row_share: Annotated[float, Gt(0), Le(1)] = 1.0  # of the shared rows in a round, in turn
     patience: Annotated[int, Ge(1)] = 3  # rounds without a better loss before training stops
+    adapt: bool = False  # less travels while exchanging takes longer than training: depends on the clock
     speed: bool = False  # slow parties take fewer local steps: the model then depends on the clock
 
 
@@ -95,9 +97,25 @@ class Learner(Beginner, Protocol):
         """Take back what `to_arrays` gave."""
 
 
-def train(ctx: Context, params: AveragingParams, learner: Learner, total: Total) -> RoundAverage:
-    """Train with `total` as the secure sum; return the shared side. The learner then holds this party's own side."""
-    state, held_out, pace = _begin(ctx, params, learner, total)
+class Kept(Protocol):
+    """What a checkpoint holds beside the model."""
+
+    def to_arrays(self) -> Arrays:
+        """Return all that changes."""
+
+
+def train(
+    ctx: Context,
+    params: AveragingParams,
+    learner: Learner,
+    total: Total,
+    contributed: Callable[[], bool] = lambda: True,
+) -> RoundAverage:
+    """Train with `total` as the secure sum; return the shared side. The learner then holds this party's own side.
+
+    `contributed` tells whether the own vector was in time for the last sum (`on_dropout: continue`).
+    """
+    state, held_out, pace, link = _begin(ctx, params, learner, total)
     order = ctx.shared_rng("order of rows").permutation(np.flatnonzero(state.W > 0))
     while state.t < params.rounds:
         t = state.t + 1
@@ -108,25 +126,30 @@ def train(ctx: Context, params: AveragingParams, learner: Learner, total: Total)
         loss = held_out.own(learner.loss, lambda: _arrays(state, learner))
 
         # 2. Local epochs.
-        with pace.timed(ctx, t) as epochs:
+        with pace.timed(ctx, t) as epochs, link.training():
             told, weight = learner.learn(t, epochs), pace.weight()
 
         # 3. One protected vector, bound to the model received and to the selection of rows.
-        bound, rows = _bound(learner, state), rows_in_turn(order, params.row_share, t)
-        rounding = ctx.private_rng(f"rounding of round {t}")
-        parts = [state.own(learner.now(), rows, weight, rounding), loss, pace.own()]
-        Σ = total(np.concatenate(parts), _lanes(ctx, params.lane), t, bound, "values of a round")
+        bound, rounding = _bound(learner, state), ctx.private_rng(f"rounding of round {t}")
+        share, lane = link.next()
+        lanes, rows = _lanes(ctx, lane), rows_in_turn(order, share, t)
+        parts = [state.own(learner.now(), rows, weight, lanes.limit, rounding), loss, pace.own(), link.own()]
+        with link.exchange(ctx, t):
+            Σ = total(np.concatenate(parts), lanes, t, bound, "values of a round")
 
-        # 4. Everyone averages alike.
-        averages, losses, marks = np.split(Σ, np.cumsum([len(part) for part in parts[:-1]]))
+        # 4. Everyone averages alike; what came too late goes into the next contribution.
+        averages, losses, paces, ratios = np.split(Σ, np.cumsum([len(part) for part in parts[:-1]]))
         state.take(averages, t)
+        state.settle(contributed())
         judged = held_out.take(losses)
-        pace.take(marks)
-        _keep(ctx, state, learner, held_out, pace)
+        pace.take(paces)
+        link.take(ratios)
+        _keep(ctx, state, learner, {"held_out": held_out, "pace": pace, "link": link})
         _tell(ctx, params, t, {**told, **judged, "saturated": state.saturated, "shared_rows": len(order)})
     if held_out.waited:
         _restore(held_out.best, state, learner)
     learner.take(state.shared, order)
+    state.schedule = link.schedule()
     return state
 
 
@@ -144,9 +167,11 @@ def _rounds(ctx: Context, params: AveragingParams) -> Iterator[int]:
         yield t
 
 
-def _begin(ctx: Context, params: AveragingParams, learner: Learner, total: Total) -> tuple[RoundAverage, HeldOut, Pace]:
+def _begin(
+    ctx: Context, params: AveragingParams, learner: Learner, total: Total
+) -> tuple[RoundAverage, HeldOut, Pace, Adaptation]:
     """Sum the counts, or go on at the round that all parties hold."""
-    limit, kept = _lanes(ctx, params.lane).limit, ctx.checkpoint.resume()
+    kept = ctx.checkpoint.resume()
     if kept is None:
         _go_on(ctx, params, True)
         counts = first_sum(ctx, params, learner, total)
@@ -156,15 +181,17 @@ def _begin(ctx: Context, params: AveragingParams, learner: Learner, total: Total
     learner.counted(counts.every[:-2])
     # A row that has lost its people since the counts were made is withheld.
     w = np.where(learner.w > 0, counts.own[:-2], 0)
-    state = RoundAverage(counts.start, counts.every[:-2], w, n, N, limit, counts.to_arrays())
-    judge, pace = HeldOut(params.early_stopping, limit + 1, held_out), Pace(params.speed, params.local_epochs)
+    state = RoundAverage(counts.start, counts.every[:-2], w, n, N, counts=counts.to_arrays())
+    judge = HeldOut(params.early_stopping, _lanes(ctx, 8 if params.adapt else params.lane).limit + 1, held_out)
+    pace, link = Pace(params.speed, params.local_epochs), Adaptation(params.adapt, (params.row_share, params.lane))
     if kept is None:
         learner.take(state.shared, np.arange(len(w)))
     else:
         _restore(_part(kept[1], "own"), state, learner)
         judge.restore(_part(kept[1], "held_out"))
         pace.restore(_part(kept[1], "pace"))
-    return state, judge, pace
+        link.restore(_part(kept[1], "link"))
+    return state, judge, pace, link
 
 
 def _go_on(ctx: Context, params: AveragingParams, more: bool) -> bool:
@@ -184,10 +211,11 @@ def _bound(learner: Learner, state: RoundAverage) -> bytes:
     return bytes.fromhex(digest([learner.about, *(digest_bytes(a.tobytes()) for a in arrays)]))
 
 
-def _keep(ctx: Context, state: RoundAverage, learner: Learner, held_out: HeldOut, pace: Pace) -> None:
+def _keep(ctx: Context, state: RoundAverage, learner: Learner, others: Mapping[str, Kept]) -> None:
     """Keep the state after a round; the counts too, for they are not summed twice."""
-    parts = {"counts": state.counts, "own": _arrays(state, learner), "held_out": held_out.to_arrays()}
-    named = [_named(name, arrays) for name, arrays in (parts | {"pace": pace.to_arrays()}).items()]
+    parts = {"counts": state.counts, "own": _arrays(state, learner)}
+    parts |= {name: other.to_arrays() for name, other in others.items()}
+    named = [_named(name, arrays) for name, arrays in parts.items()]
     ctx.checkpoint.save(state.t, {key: array for part in named for key, array in part.items()})
 
 

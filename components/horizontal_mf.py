@@ -61,9 +61,9 @@ def data_holder(ctx: Context, params: HorizontalMfParams) -> Outputs:
     learner = Learner(ctx, params)
     if params.dp is not None:
         private_rounds.train(ctx, params, params.dp, learner, open_total(ctx, params, paid=True))
-    else:
-        train(ctx, params, learner, open_total(ctx, params))
-    return {"model": learner.part()}
+        return {"model": learner.part()}
+    state = train(ctx, params, learner, open_total(ctx, params))
+    return {"model": {**learner.part(), **state.schedule}}
 
 
 def aggregator(ctx: Context, params: HorizontalMfParams) -> Outputs:

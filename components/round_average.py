@@ -21,6 +21,7 @@ from models.row_average import exponent_for, portions, to_fixed
 
 FIRST_STEP = 0.5  # what a first round is expected to move at most, in units of the model
 COARSE = 1 << 11  # up to this limit values are rounded at random
+STALENESS = 0.5  # α: a change that is d rounds late counts (1 + d)^−α (Xie et al. 2019, FedAsync, eq. 4)
 KEPT = 0.5  # of a party's own change to a row that waits for its turn: parties would drift apart, or learn too slowly
 
 
@@ -41,12 +42,16 @@ class RoundAverage:
     w: np.ndarray  # the party's own (I,)
     n: int  # training rows of the party
     N: int
-    limit: int  # largest |q| of a value on its way
     counts: Arrays = field(default_factory=dict)  # of the first sum
     t: int = 0
     rows: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # averaged in round t
     largest: np.ndarray = field(default_factory=lambda: np.full(2, FIRST_STEP))  # step of V and of θ in round t
     saturated: int = 0  # values clipped in round t
+    late: Shared | None = None  # the party's own a·ΔV and b·Δθ that came too late for their sum
+    delay: int = 0  # rounds since the first of them
+    schedule: Arrays = field(default_factory=dict)  # levels of the rounds, where they followed the clock
+    limit: int = 0  # largest |q| of a value on its way in round t
+    _sent: tuple[np.ndarray, np.ndarray] | None = None
 
     def resumed(self, now: Shared) -> Shared:
         """Return what a party goes on from: the rows averaged last, and half of what it has learned of the others."""
@@ -54,10 +59,14 @@ class RoundAverage:
         V[self.rows] = self.shared.V[self.rows]
         return Shared(V, self.shared.θ)
 
-    def own(self, now: Shared, rows: np.ndarray, steps: float, rng: np.random.Generator) -> np.ndarray:
-        """Return what the party adds to the sum of a round over `rows`, int64; `steps` is s_j/s."""
+    def own(self, now: Shared, rows: np.ndarray, steps: float, limit: int, rng: np.random.Generator) -> np.ndarray:
+        """Return what the party adds to the sum of a round over `rows`, int64 within ±limit; `steps` is s_j/s."""
+        self.limit = limit
         self.rows, a, b = rows, portions(self.w[rows], self.W[rows]) * steps, self.n / max(self.N, 1) * steps
-        numerators = a[:, None] * (now.V[rows] - self.shared.V[rows]), b * (now.θ - self.shared.θ)
+        self._sent = a[:, None] * (now.V[rows] - self.shared.V[rows]), b * (now.θ - self.shared.θ)
+        numerators, weight = self._sent, (1.0 + self.delay) ** -STALENESS
+        if self.late is not None:
+            numerators = numerators[0] + weight * self.late.V[rows], numerators[1] + weight * self.late.θ
         coarse = rng if self.limit <= COARSE else None
         found = [to_fixed(x.ravel(), e, self.limit, coarse) for x, e in zip(numerators, self._exponents(), strict=True)]
         self.saturated = sum(clipped for _, clipped in found)
@@ -72,17 +81,30 @@ class RoundAverage:
         self.largest = np.where(steps > 0, steps, self.largest)
         self.shared.V[self.rows], self.shared.θ, self.t = moved, layers, t
 
+    def settle(self, contributed: bool) -> None:
+        """Keep the own change of this round for the next contribution if it came too late, else forget late ones."""
+        assert self._sent is not None
+        if not contributed:
+            late = self.late or Shared(np.zeros_like(self.shared.V), np.zeros_like(self.shared.θ))
+            late.V[self.rows] += self._sent[0]
+            self.late, self.delay = Shared(late.V, late.θ + self._sent[1]), self.delay + 1
+        elif self.late is not None:  # rows that were not in this round go on waiting
+            self.late.V[self.rows], self.late.θ[:] = 0, 0
+            self.late, self.delay = (self.late, self.delay + 1) if self.late.V.any() else (None, 0)
+
     def to_arrays(self) -> Arrays:
         """Return what a checkpoint holds."""
+        late = {} if self.late is None else {"late": self.late.V, "late_layers": self.late.θ}
         return {
             "V": self.shared.V, "layers": self.shared.θ, "rows": self.rows, "largest": self.largest,
-            "round": np.array(self.t),
+            "round": np.array([self.t, self.delay]), **late,
         }  # fmt: skip
 
     def restore(self, arrays: Arrays) -> None:
         """Take back what `to_arrays` gave."""
         self.shared = Shared(arrays["V"], arrays["layers"])
-        self.rows, self.largest, self.t = arrays["rows"], arrays["largest"], int(arrays["round"])
+        self.rows, self.largest, (self.t, self.delay) = arrays["rows"], arrays["largest"], arrays["round"].tolist()
+        self.late = Shared(arrays["late"], arrays["late_layers"]) if "late" in arrays else None
 
     def _exponents(self) -> tuple[int, int]:
         to_V, to_θ = (exponent_for(x, self.limit) for x in self.largest)

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from base.errors import ConsentError, DataError
+from components.adaptation import Adaptation
 from components.pace import Pace
+from components.round_average import RoundAverage, Shared
+from models.row_average import exponent_for
 from tests.components.test_horizontal_mf import BANKS, PARAMS, ROLES, inputs, split
 
 
@@ -32,7 +35,15 @@ def test_a_round_of_a_share_of_the_rows_sends_that_share_and_all_end_with_one_mo
 
 def test_training_ends_when_the_loss_of_all_held_out_rows_no_longer_falls_and_gives_the_best(threads):
     given = inputs(2)
-    params = {"rounds": 30, "learning_rate": 0.1, "reg": 0.0, "early_stopping": True, "patience": 2, "min_count": 5, "epoch": "early"}
+    params = {
+        "rounds": 30,
+        "learning_rate": 0.1,
+        "reg": 0.0,
+        "early_stopping": True,
+        "patience": 2,
+        "min_count": 5,
+        "epoch": "early",
+    }
     stopped = trained(threads, params, "early", given)
     rounds = len(words_sent(stopped)) - 1
     assert 3 < rounds < 30  # a round judges the model of the one before, and two more have passed
@@ -120,3 +131,58 @@ def test_speed_trains_and_all_end_with_one_model(threads):
     models = [outcome.outputs[bank]["model"] for bank in BANKS]
     assert all(np.array_equal(models[0]["Q"], model["Q"]) for model in models[1:])
     assert len(split(1, "east")["validation"]) > 20
+
+
+def test_what_came_too_late_is_in_the_next_contribution_and_counts_less():
+    every = np.arange(2)
+    state = RoundAverage(Shared(np.zeros((2, 1)), np.zeros(1)), np.array([40, 40]), np.array([10, 20]), n=1, N=4)
+
+    def round_of(change, t, contributed):
+        now = Shared(state.shared.V + change, state.shared.θ + change)
+        own = state.own(now, every, 1.0, 8191, np.random.default_rng(1))
+        unit = 2.0 ** -exponent_for(state.largest[0], 8191)
+        state.take(np.zeros(3, np.int64), t)
+        state.settle(contributed)
+        return own * unit
+
+    np.testing.assert_allclose(round_of(0.4, 1, contributed=False), [0.1, 0.2, 0.1], atol=1e-3)
+    np.testing.assert_allclose(
+        round_of(0.2, 2, contributed=False),
+        np.array([0.05, 0.1, 0.05]) + np.array([0.1, 0.2, 0.1]) / 2**0.5,
+        atol=1e-3,
+    )
+    late = np.array([0.15, 0.3, 0.15]) / 3**0.5
+    np.testing.assert_allclose(round_of(0.0, 3, contributed=True), late, atol=1e-3)
+    np.testing.assert_allclose(round_of(0.0, 4, contributed=True), 0, atol=1e-3)
+
+
+def test_less_travels_while_exchanging_takes_longer_than_training(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("components.adaptation.time.monotonic", lambda: now[0])
+    links = [Adaptation(True, (1.0, 16)) for _ in range(3)]
+
+    def a_round(t, training, exchange):
+        for link, seconds, waits in zip(links, training, (0.0, 3.0, 9.0), strict=True):
+            with link.training():
+                now[0] += seconds
+            with link.exchange(_Clock(), t):
+                now[0] += exchange + waits
+        total = sum(link.own() for link in links)
+        for link in links:
+            link.take(total)
+        return {link.next() for link in links}
+
+    assert a_round(1, (1, 1, 1), 5.0) == {(1.0, 16)}  # nobody has measured yet
+    found = [a_round(t, (1, 1, 1), 5.0) for t in range(2, 6)]
+    assert found == [{(1.0, 10)}, {(0.3, 10)}, {(0.3, 8)}, {(0.3, 8)}]
+    found = [a_round(t, (10, 10, 10), 0.1) for t in range(6, 10)]
+    assert found[-1] == {(1.0, 16)}
+    np.testing.assert_array_equal(links[0].schedule()["schedule"], links[2].schedule()["schedule"])
+
+
+def test_adapted_rounds_end_with_one_model_that_holds_their_schedule(threads):
+    outcome = trained(threads, {"adapt": True, "epoch": "adapt"}, "adapt")
+    models = [outcome.outputs[bank]["model"] for bank in BANKS]
+    for name in ("Q", "b_item", "schedule"):
+        assert all(np.array_equal(models[0][name], model[name]) for model in models[1:])
+    assert len(models[0]["schedule"]) == PARAMS["rounds"]
