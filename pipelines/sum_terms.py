@@ -22,6 +22,7 @@ class SumTerms(Strict):
 
     protections: list[Literal["secagg", "paillier", "plain"]] = []  # plain: readable by the aggregator, for measuring
     topologies: list[Literal["aggregator", "gossip"]] = ["aggregator"]  # gossip: sums over three to five are known too
+    on_dropout: list[Literal["stop", "continue"]] = ["stop"]  # continue: rounds of training go on without who is late
     sum_rosters: list[list[Name]] = []  # over whom sums may be: two that differ by a party show what that party sent
     epoch: Label = ""  # statistics of histories leave once in it; a new label lets them out again
     min_raters: Annotated[int, Field(ge=1)] = 10  # own people behind an item of such statistics
@@ -37,6 +38,7 @@ def admit_sum(terms: SumTerms, spec: PipelineSpec, step: str, at: Locate) -> Non
         need("protection of sums", {how}, set(terms.protections), at(("steps", step, "params", "protection")))
         _need_one_sum(terms, spec, step, at)
         _need_topology(terms, params, at(("steps", step, "params", "topology")))
+        _need_all(terms, params, at(("steps", step, "params", "on_dropout")))
     keep_within(params, _limits(terms), step, at)
 
 
@@ -64,6 +66,20 @@ def _need_topology(terms: SumTerms, params: dict[str, Any], where: str) -> None:
         # Rosters that differ by several parties can have neighbourhoods that differ by one.
         raise ConsentError("sums over neighbourhoods of several rosters", expected="one of sum_rosters in the accord",
                            found=len(terms.sum_rosters), where=where, remedy=REMEDY)  # fmt: skip
+
+
+def _need_all(terms: SumTerms, params: dict[str, Any], where: str) -> None:
+    """A total without a party and one with it show what that party sent: statistics are of all or not at all."""
+    need("on_dropout of sums", {params["on_dropout"]}, set(terms.on_dropout), where)
+    if params["on_dropout"] == "continue":
+        if (params["protection"], params["topology"]) != ("secagg", "aggregator"):
+            raise ConsentError("only sums under masks go on without a party", expected="secagg, with an aggregator",
+                               found=f"{params['protection']}, {params['topology']}", where=where,
+                               remedy="protection: secagg, topology: aggregator")  # fmt: skip
+        if "rounds" not in params:
+            raise ConsentError("statistics would be of all parties once, and of all but one another time",
+                               expected="a step that trains in rounds", found="a sum of statistics", where=where,
+                               remedy="on_dropout: stop")  # fmt: skip
 
 
 def _limits(terms: SumTerms) -> Limits:

@@ -80,6 +80,36 @@ def test_sums_over_neighbourhoods_are_refused_unless_the_accord_names_them_and_o
     assert error.value.where == "steps.train.params.topology"
 
 
+TRAINING = TEXT.replace("horizontal_ease", "horizontal_mf").replace("split_leave_one_out", "split_ratings")
+TRAINING = TRAINING.replace("{ratings: split.ratings}", "{ratings: split.ratings, statistics: count.statistics}")
+COUNT = (
+    "  count: {component: fit_statistics, inputs: {tables: load.tables}, params: {table: ratings, column: rating}}\n"
+)
+TRAINING = TRAINING.replace("  train:", COUNT + "  train:")
+GOING_ON = {"on_dropout": ["stop", "continue"]}
+
+
+def admit_training(params, **terms):
+    spec = loads(TRAINING.replace("{PARAMS}", "{" + params + "}"), "mf.yaml").spec
+    admit_sum(SumTerms(**{**ALLOWED, **terms}), spec, "train", ".".join)
+
+
+def test_a_training_may_go_on_without_who_is_late_where_the_accord_says_so():
+    params = "epoch: may, min_raters_per_item: 12, on_dropout: continue"
+    admit_training(params, **GOING_ON)
+    with pytest.raises(ConsentError, match="on_dropout of sums") as error:
+        admit_training(params)
+    assert error.value.where == "steps.train.params.on_dropout"
+    with pytest.raises(ConsentError, match="only sums under masks"):
+        admit_training(f"{params}, protection: paillier", **GOING_ON, protections=["paillier"])
+
+
+def test_statistics_are_of_all_parties_or_of_none():
+    with pytest.raises(ConsentError, match="another time") as error:
+        admit(f"{WITHIN}, on_dropout: continue", **GOING_ON)
+    assert error.value.where == "steps.train.params.on_dropout"
+
+
 def test_a_role_without_part_is_not_in_the_step_and_may_not_be_named_for_it():
     gossip = TEXT.replace("{PARAMS}", "{topology: gossip}")
     spec = loads(gossip, "items.yaml").spec
