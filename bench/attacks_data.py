@@ -122,3 +122,4 @@ class Found:
     weakened: float
     default: float
     chance: float  # without the attack: by guessing, or by what the adversary knows anyway
+    of: int = 0  # how many things a share is of; 0 where it is no share of things

@@ -151,14 +151,14 @@ def lone_rater(a: Adversary, d: int = 32) -> Found:
     """Share of the other banks' people whose factors stand in an item of one rater; weakened: no least number."""
     people, sweep = len(a.world.people(FOREIGN)), trained(a.world, 1, d, 2)[1]
     read = set(owners(a.world, sweep, 1, single(sweep[1], d))) - {None}
-    return Found(len(read) / people, len(single(default_sums(a), DEFAULT.embedding_size)) / people, 0.0)
+    return Found(len(read) / people, len(single(default_sums(a), DEFAULT.embedding_size)) / people, 0.0, people)
 
 
 def meeting(a: Adversary, d: int = 32, least: int = 10) -> Found:
     """Share of the other banks' people whose factors are read where two items meet; weakened: fewer raters than d."""
     people, sweep = len(a.world.people(FOREIGN)), trained(a.world, least, d, 2)[1]
     read = set(owners(a.world, sweep, least, shared_raters(sweep[1], d).values())) - {None}
-    return Found(len(read) / people, len(shared_raters(default_sums(a), DEFAULT.embedding_size)) / people, 0.0)
+    return Found(len(read) / people, len(shared_raters(default_sums(a), DEFAULT.embedding_size)) / people, 0.0, people)
 
 
 def tested(a: Adversary) -> Found:

@@ -16,8 +16,8 @@ HOLDS = {True: "yes", False: "**NO**", None: "stated"}
 INTRODUCTION = """\
 # Attacks: what is read from sums and from rounds
 
-Written by `accord bench attacks`. {data}: {people} people at three banks, a third each; mean ± deviation over seeds
-{seeds} ({machine}).
+Written by `accord bench attacks`, {machine}.
+{data}: {people} people at three banks, a third each; mean ± deviation over seeds {seeds}.
 
 Each attack runs twice: on a setting that was weakened on purpose, where it has to succeed, and on the default. *By
 chance* is what guessing gives, or what the adversary has anyway without the attack. *Stated* marks what the default
@@ -65,7 +65,9 @@ def _row(results: Results, name: str) -> tuple[str, ...]:
 
 def _both(results: Results, name: str, figure: str) -> str:
     mean, deviation = results.spread(name, figure)
-    return f"{mean:.3g} ± {deviation:.2g}" if deviation else f"{mean:.3g}"
+    share = f"{mean:.3g} ± {deviation:.2g}" if deviation else f"{mean:.3g}"
+    of, _ = results.spread(name, "of")
+    return f"{share} ({mean * of:.0f} of {of:.0f})" if of and figure != "chance" else share
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -181,20 +181,21 @@ def peel(a: Adversary) -> Found:
     """Share of all people whose history comes off the total that everybody is told."""
     people = a.world.people()
     weakened, default = (_exact(peeled(G), people) for G in totals(a))
-    return Found(weakened, default, 0.0)
+    return Found(weakened, default, 0.0, len(people))
 
 
 def peel_foreign(a: Adversary) -> Found:
     """Share of the other banks' people whose history comes off the total less the own part."""
     people = a.world.people(FOREIGN)
     weakened, default = (_exact(peeled(G), people) for G in foreign(a))
-    return Found(weakened, default, 0.0)
+    return Found(weakened, default, 0.0, len(people))
 
 
 def peel_weights(a: Adversary) -> Found:
     """Share of all people whose history comes off what B, and nothing else, gives back of G."""
     people, (open_, default) = a.world.people(), totals(a)
-    return Found(_exact(peeled(given_back(open_, 1)), people), _exact(peeled(given_back(default, 3)), people), 0.0)
+    weakened, read = (_exact(peeled(given_back(G, least)), people) for G, least in ((open_, 1), (default, 3)))
+    return Found(weakened, read, 0.0, len(people))
 
 
 def clique(a: Adversary) -> Found:

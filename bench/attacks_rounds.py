@@ -90,7 +90,7 @@ def lone_rows(a: Adversary) -> Found:
         right += np.allclose(factors, start, atol=1e-4)
     seen = watch(banks, world.items, DEFAULT, world.seed)
     few = sum(_few(*seen.change(t, [bank])) for t in range(seen.params.rounds) for bank in banks)
-    return Found(right / max(len(single), 1), few / (len(banks) * seen.params.rounds * world.items), 0.0)
+    return Found(right / max(len(single), 1), few / (len(banks) * seen.params.rounds * world.items), 0.0, len(single))
 
 
 def _few(change: Floats, w: Counts) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from bench import attacks_ciphertexts as ciphertexts
 from bench import attacks_masks as masks
 from bench import attacks_moments as moments
 from bench import attacks_nights as nights
@@ -31,7 +32,7 @@ class Attack:
 GROUPS = {
     "sums": "Sums of statistics: EASE, SLIST, iALS",
     "rounds": "Rounds of averaging: matrix factorisation",
-    "masks": "Sums by masks that cancel: the aggregator, and restored snapshots",
+    "protection": "Secure sums: what an aggregator sends, and restored snapshots",
 }
 ITEMS_10 = "items of 10, pairs of 3 own people"
 NOTHING_OUT = "no thresholds"
@@ -101,23 +102,27 @@ ATTACKS: Mapping[str, Attack] = {
         "private orders", None, nights.changes, 3,
     ),
     "two models from one aggregator": Attack(
-        "masks", "share of the sum's values", "the context does not name the model", "the context names it", 0,
+        "protection", "share of the sum's values", "the context does not name the model", "the context names it", 0,
         lambda a: masks.two_models(a.world.seed), 0.1,
     ),
     "two rosters from one aggregator": Attack(
-        "masks", "share of a party's values", "keys are not verified", "signed keys", 0,
+        "protection", "share of a party's values", "keys are not verified", "signed keys", 0,
         lambda a: masks.two_rosters(a.world.seed), 0.1,
     ),
     "a round again over other values": Attack(
-        "masks", "share of a party's values", "rounds are not remembered", "remembered in the key store", 0,
+        "protection", "share of a party's values", "rounds are not remembered", "remembered in the key store", 0,
         lambda a: masks.repeated_round(a.world.seed), 0.1,
     ),
     "a round of n and one of n − 1 parties": Attack(
-        "masks", "share of the missing party's values", "rounds are not remembered", "remembered in the key store", 0,
-        lambda a: masks.fewer_parties(a.world.seed), 0.1,
+        "protection", "share of the missing party's values", "rounds are not remembered", "remembered in the key store",
+        0, lambda a: masks.fewer_parties(a.world.seed), 0.1,
     ),
     "pads again after a restored snapshot": Attack(
-        "masks", "share of a party's values", "the key store is in the snapshot", "it is not", 0,
+        "protection", "share of a party's values", "the key store is in the snapshot", "it is not", 0,
         lambda a: masks.restored_pads(a.world.seed), 0.1,
+    ),
+    "one party's part passed off as the total, Paillier": Attack(
+        "protection", "share of a party's values", "check lanes are not looked at", "check lanes of every party", 0,
+        lambda a: ciphertexts.lone_contributor(a.world.seed),
     ),
 }  # fmt: skip

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bench.attacks
+from bench import attacks_ciphertexts as ciphertexts
 from bench import attacks_masks as masks
 from bench.attacks_crossing import adversary
 from bench.attacks_data import BANKS, Found, generated, world
@@ -21,8 +22,11 @@ def no_data(monkeypatch):
 
 @pytest.mark.parametrize(
     "attack",
-    [masks.two_models, masks.two_rosters, masks.repeated_round, masks.fewer_parties, masks.restored_pads],
-)
+    [
+        masks.two_models, masks.two_rosters, masks.repeated_round, masks.fewer_parties, masks.restored_pads,
+        ciphertexts.lone_contributor,
+    ],
+)  # fmt: skip
 def test_an_aggregator_reads_everything_where_something_was_weakened_and_else_nothing(attack):
     assert attack(3) == Found(weakened=1.0, default=0.0, chance=0.0)
 
@@ -57,6 +61,7 @@ def test_the_command_writes_a_row_an_attack_and_a_page_that_says_which_data_they
     assert found["default"]["mean"] == 0
     page = file.with_suffix(".md").read_text()
     assert "generated: ACCORD_DATA names no folder" in page
+    assert f"({450 * found['weakened']['mean']:.0f} of 450)" in page
     assert "| a round of n and one of n − 1 parties | share of the missing party's values |" in page
 
 
