@@ -62,7 +62,8 @@ def data_holder(ctx: Context, params: HorizontalMfParams) -> Outputs:
     if params.dp is not None:
         private_rounds.train(ctx, params, params.dp, learner, open_total(ctx, params, paid=True))
         return {"model": learner.part()}
-    state = train(ctx, params, learner, open_total(ctx, params))
+    total = open_total(ctx, params)
+    state = train(ctx, params, learner, total, lambda: total.contributed)
     return {"model": {**learner.part(), **state.schedule}}
 
 

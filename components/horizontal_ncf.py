@@ -64,10 +64,11 @@ def data_holder(ctx: Context, params: HorizontalNcfParams) -> Outputs:
     """Return this party's part of the model, and the control: the part of the own people alone."""
     # Own rows and the weights of their items are checked before anything is sent.
     learner, alone = Learner(ctx, params), Learner(ctx, params.model_copy(update={"warm_start": False}))
-    state = train(ctx, params, learner, open_total(ctx, params))
+    total = open_total(ctx, params)
+    state = train(ctx, params, learner, total, lambda: total.contributed)
     for t in range(state.t):
         alone.learn(t + 1, params.local_epochs)
-    return {"model": learner.part(), "alone": alone.part()}
+    return {"model": {**learner.part(), **state.schedule}, "alone": alone.part()}
 
 
 def aggregator(ctx: Context, params: HorizontalNcfParams) -> Outputs:

@@ -1,9 +1,12 @@
 """What rounds do beyond averaging: share rows in turn, end early, wait for nobody, count once in an epoch."""
 
+import threading
+
 import numpy as np
 import pytest
 
 from base.errors import ConsentError, DataError
+from components import masked_survivors
 from components.adaptation import Adaptation
 from components.pace import Pace
 from components.round_average import RoundAverage, Shared
@@ -186,3 +189,32 @@ def test_adapted_rounds_end_with_one_model_that_holds_their_schedule(threads):
     for name in ("Q", "b_item", "schedule"):
         assert all(np.array_equal(models[0][name], model[name]) for model in models[1:])
     assert len(models[0]["schedule"]) == PARAMS["rounds"]
+
+
+def test_who_is_late_for_a_round_adds_what_it_learned_to_the_next(threads, monkeypatch):
+    banks, late = (*BANKS, "west"), []
+    given = inputs(1) | {"west": {**inputs(1)["south"]}}
+    real = masked_survivors.send_words
+
+    def send_words(ctx, name, *rest):
+        if ctx.party == "west" and rest[-1] == 2 and not late:
+            late.append(gone.wait(timeout=60))  # until the others have a total without this party
+        real(ctx, name, *rest)
+
+    gone, relayed = threading.Event(), masked_survivors._Round.run
+
+    def run(one):
+        number = relayed(one)
+        if number == 2:
+            gone.set()
+        return number
+
+    monkeypatch.setattr(masked_survivors, "send_words", send_words)
+    monkeypatch.setattr(masked_survivors._Round, "run", run)
+    roles = {"data_holder": banks, "aggregator": ("bureau",)}
+    params = PARAMS | {"on_dropout": "continue", "wait_seconds": 0.5, "epoch": "late"}
+    outcome = threads("horizontal_mf", roles, given, params, run="late")
+    assert outcome.errors == {}
+    assert late == [True]
+    models = [outcome.outputs[bank]["model"] for bank in banks]
+    assert all(np.array_equal(models[0]["Q"], model["Q"]) for model in models[1:])
