@@ -5,13 +5,15 @@ data_holders, sealed, by way of the aggregator; t of them open what a party that
 aggregator waits, in each of the four phases, until t have answered, and `wait_seconds` from the first answer on for
 the others. It tells everybody everything but the sealed shares, so who was late learns the total and who is in it, and
 takes part in the next round; what it sends late is known by its round and thrown away. Who is gone for good costs
-`wait_seconds` in every round. The first exchange of keys needs all.
+`wait_seconds` in every round. The first exchange of keys needs all, and so does sum number 0, where trainings count:
+counts are the same in every run, and two sums of them that differ by a party would show its own.
 
 Adversary: as in `masked_sum`, with at most `colluders` data_holders that help the aggregator, 2t > n + colluders: of
 one party either the shares of its key or those of its self mask come out, never both, since a party signs one list of
 survivors a round. Against `stop` this gives up that no share of anything exists. A total is then over t parties or
 more, and t − 1 of these together read the last one's part. An aggregator that says of a party in the total that it is
-not can have its change twice. Not protected: which party was late.
+not can have its change twice. Not protected: which party was late; what two runs over the same data show by subtraction
+when a party dropped out of a round of one of them, which is its change in that round.
 
     t  threshold, the least with 2t > n + colluders    n  data_holders, four or more
 """
@@ -26,7 +28,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from base.errors import MessageRefused, StateError
+from base.errors import ConsentError, MessageRefused, StateError
 from components.contract import Context
 from components.masked_sum import AGREED, VECTORS, consents_of, meet, pass_adverts, rows
 from components.words import Pieces, number_of, recv_words, send_words
@@ -94,6 +96,11 @@ class Summer:
         # 3. ConsistencyCheck: the survivors sign the list of them.
         listed = {row["party"]: row["digest"] for row in ctx.recv("vectors").to_pylist()}
         self.contributed = ctx.party in listed
+        if round_number == 0 and set(listed) != set(ctx.parties("data_holder")):
+            raise ConsentError(
+                "the first sum of a step is over all or nobody", expected=len(ctx.parties("data_holder")),
+                found=len(listed), remedy="start a new attempt when all are there",
+            )  # fmt: skip
         if self.contributed:
             own = party.agree(listed)
             ctx.send("agreed", rows(AGREED, [(ctx.party, own.listed, own.signature)]))
@@ -156,13 +163,13 @@ class _Round:
         return self._number
 
     def _gather(self, name: str, parties: Sequence[str], take: Callable[[str, pa.Table], _T | None]) -> dict[str, _T]:
-        """Return what `take` makes of one message of t parties or more; `DeadlinePassed` when fewer come.
+        """Return what `take` makes of one message of t parties or more, in sum 0 of all; else `DeadlinePassed`.
 
         `take` returns None for what does not count: a piece, or a message of an earlier round.
         """
         found, missing, until = dict[str, _T](), sorted(parties), 0.0
         while missing:
-            enough = len(found) >= self._terms.t
+            enough = self._number > 0 and len(found) >= self._terms.t
             come = self._ctx.recv_any(name, missing, max(0.0, until - time.monotonic()) if enough else None)
             if come is None:
                 break

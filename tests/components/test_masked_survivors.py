@@ -21,11 +21,11 @@ RUNS = itertools.count()
 
 
 class Rounds(SumParams):
-    rounds: int = 2
+    rounds: tuple[int, ...] = (1, 2)
 
 
 class Gate:
-    """Keeps `bank` at a message of round 0 until the others have that round's total; all begin round 1 together."""
+    """Keeps `bank` at a message of round 1 until the others have that round's total; all begin round 2 together."""
 
     def __init__(self, bank="", message=""):
         self.bank, self.message = bank, message
@@ -41,17 +41,17 @@ class Gate:
         send, sums, took_part = ctx.send, [], []
         object.__setattr__(ctx, "send", lambda name, *more: (self.passes(ctx, name), send(name, *more)))
         total = open_total(ctx, params)
-        for t in range(params.rounds):
+        for t in params.rounds:
             sums.append(total(VALUES[ctx.party] * (t + 1), LANES, t, ctx.inputs.get("bound", bytes(32))))
             took_part.append(total.contributed)
             self.told.release()
-            if t == 0:
+            if t == 1:
                 self.next.wait(SECONDS)
         return {"sums": sums, "contributed": took_part}
 
 
 def aggregator(ctx, params):
-    relay(ctx, params, range(params.rounds))
+    relay(ctx, params, params.rounds)
     return {}
 
 
@@ -64,7 +64,28 @@ def gone(ctx, params):
 def alone(ctx, params):
     """Add without a gate."""
     total = open_total(ctx, params)
-    return {"sums": [total(VALUES[ctx.party] * (t + 1), LANES, t, bytes(32)) for t in range(params.rounds)]}
+    return {"sums": [total(VALUES[ctx.party] * (t + 1), LANES, t, bytes(32)) for t in params.rounds]}
+
+
+def lying(vectors, seconds=0.5):
+    """An aggregator that sends each bank what `vectors` makes of the list, and waits for nobody longer than this."""
+
+    def function(ctx, params):
+        send = ctx.send
+
+        def changed(name, table, to=None):
+            for bank in BANKS if name == "vectors" else (to,):
+                send(name, vectors(table, bank) if name == "vectors" else table, bank)
+
+        object.__setattr__(ctx, "send", changed)
+        ctx.channel.deadline_seconds = seconds
+        return aggregator(ctx, params)
+
+    return function
+
+
+def without(table, party):
+    return table.filter([name != party for name in table["party"].to_pylist()])
 
 
 def run(threads, gate, *, wait=0.5, functions=None, inputs=None, roles=ROLES, **params):
@@ -81,7 +102,7 @@ def assert_totals(outcome, first, late=()):
     assert outcome.errors == {}
     for bank in BANKS:
         found = outcome.outputs[bank]
-        np.testing.assert_array_equal(found["sums"], [summed(first, 0), summed(BANKS, 1)])
+        np.testing.assert_array_equal(found["sums"], [summed(first, 1), summed(BANKS, 2)])
         assert found["contributed"] == [bank not in late, True]
 
 
@@ -121,21 +142,34 @@ def test_a_party_that_is_gone_hangs_nobody(threads):
     outcome = run(threads, Gate(), wait=0.05, functions=functions)
     assert outcome.errors == {}
     for bank in ("east", "south", "west"):
-        expected = [summed(("east", "south", "west"), t) for t in (0, 1)]
+        expected = [summed(("east", "south", "west"), t) for t in (1, 2)]
         np.testing.assert_array_equal(outcome.outputs[bank]["sums"], expected)
         assert outcome.metrics[bank]["contributors"] == 3
 
 
 def test_below_the_threshold_the_step_ends_and_says_who_was_awaited(threads):
-    def impatient(ctx, params):
-        ctx.channel.deadline_seconds = 0.3
-        return aggregator(ctx, params)
-
-    functions = dict.fromkeys(BANKS, alone) | {"north": gone, "west": gone, "bureau": impatient}
+    functions = dict.fromkeys(BANKS, alone) | {
+        "north": gone,
+        "west": gone,
+        "bureau": lying(lambda table, bank: table, 0.3),
+    }
     outcome = run(threads, Gate(), wait=0.05, functions=functions)
     assert isinstance(outcome.errors["bureau"], DeadlinePassed)
     assert "north, west" in str(outcome.errors["bureau"])
     assert not outcome.outputs.get("east")
+
+
+def test_sum_number_0_is_over_all_or_nobody(threads):
+    holders = dict.fromkeys(BANKS, alone)
+    outcome = run(threads, Gate(), wait=0.01, functions=holders, rounds=[0])
+    np.testing.assert_array_equal(outcome.outputs["east"]["sums"], [summed(BANKS, 0)])
+    functions = holders | {"north": gone, "bureau": lying(lambda table, bank: table)}
+    outcome = run(threads, Gate(), wait=0.01, functions=functions, rounds=[0])
+    assert isinstance(outcome.errors["bureau"], DeadlinePassed)
+    functions = holders | {"bureau": lying(lambda table, bank: without(table, "north"))}
+    outcome = run(threads, Gate(), wait=0.01, functions=functions, rounds=[0])
+    assert any(isinstance(error, ConsentError) for error in outcome.errors.values())
+    assert not any(outcome.outputs.get(bank) for bank in BANKS)
 
 
 def test_parties_that_hold_different_models_get_no_total(threads):
@@ -147,21 +181,7 @@ def test_parties_that_hold_different_models_get_no_total(threads):
 def test_an_aggregator_with_two_lists_of_survivors_gets_shares_for_neither(threads):
     """With both it would have key and self mask of west, whose vector it has."""
 
-    def two_lists(ctx, params):
-        send = ctx.send
-
-        def changed(name, table, to=None):
-            if name == "vectors":
-                for bank in BANKS:
-                    keep = [row != "west" or bank in ("south", "west") for row in table["party"].to_pylist()]
-                    send(name, table.filter(keep), bank)
-            else:
-                send(name, table, to)
-
-        object.__setattr__(ctx, "send", changed)
-        ctx.channel.deadline_seconds = 0.5
-        return aggregator(ctx, params)
-
+    two_lists = lying(lambda table, bank: table if bank in ("south", "west") else without(table, "west"))
     outcome = run(threads, Gate(), wait=0.05, functions={"bureau": two_lists})
     assert outcome.errors
     assert not any(outcome.outputs.get(bank) for bank in BANKS)
