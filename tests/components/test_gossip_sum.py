@@ -146,9 +146,10 @@ def ratings(name):
 def test_a_model_trained_without_an_aggregator_is_the_same_to_the_last_bit(threads):
     given, models = {name: ratings(name) for name in NAMES[:6]}, []
     params = {"embedding_size": 3, "rounds": 3, "local_epochs": 4, "early_stopping": True}
-    for topology, more in (("aggregator", {"aggregator": ("bureau",)}), ("gossip", {})):
+    adding = {"aggregator": ("bureau",)}
+    for way, more in (({}, adding), ({"topology": "gossip"}, {}), ({"on_dropout": "continue"}, adding)):
         roles = {"data_holder": tuple(given), **more}
-        outcome = threads("horizontal_mf", roles, given, params | {"topology": topology}, run=f"mf-{topology}")
+        outcome = threads("horizontal_mf", roles, given, params | way, run=f"mf-{next(iter(way), 'stop')}")
         assert outcome.errors == {}
         models += [outcome.outputs[name]["model"] for name in given]
     assert np.abs(models[0]["Q"]).max(axis=1).astype(bool).tolist() == [True] * 11 + [False]
