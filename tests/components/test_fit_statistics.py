@@ -68,3 +68,38 @@ def test_two_banks_are_refused(threads):
     )
     assert any(isinstance(error, ConsentError) for error in outcome.errors.values())
     assert all(parcels == [] for parcels in outcome.parcels.values())
+
+
+def people(n, each=5):
+    """Rows of n people, the last of whom has a thousand ratings of 1."""
+    rng = np.random.default_rng(n)
+    rows = np.concatenate([rng.integers(2, 6, n * each), np.ones(1000)]).astype(float)
+    user = [f"u{k // each}" if k < n * each else "all" for k in range(len(rows))]
+    table = pa.table({"rating": pa.array(rows), "user_id": user})
+    return {"tables": {"ratings": table, "catalogue": pa.table({"item_id": ["1"]})}}
+
+
+def test_with_noise_nobody_moves_the_mean_and_it_is_paid(threads):
+    threads.privacy, threads.budgets = {"ratings": {"epsilon": 8.0, "delta": 1e-6}}, {}
+    dp = {"epsilon": 8.0, "delta": 1e-6, "clip": 60.0, "data_set": "ratings"}
+    given = {bank: people(n) for bank, n in zip(BANKS, (300, 250, 400), strict=True)}
+    outcome = threads("fit_statistics", ROLES, given, PARAMS | {"dp": dp}, run="statistics-noise")
+    assert outcome.errors == {}
+    found = [outcome.outputs[bank]["statistics"] for bank in BANKS]
+    assert found[0] == found[1] == found[2]
+    assert found[0]["mean"] == pytest.approx(3.5, abs=0.3)  # with the three rows of a thousand it is below 2.5
+    assert found[0]["n"] < 950 * 5 + 3 * 80 + 300
+    assert threads.budgets["east"].read("ratings")[0] == 1
+    again = threads("fit_statistics", ROLES, given, PARAMS | {"dp": dp}, run="statistics-noise-2")
+    assert any(isinstance(error, ConsentError) for error in again.errors.values())
+
+
+def test_a_mean_that_would_be_noise_is_refused_after_the_sum(threads):
+    threads.privacy, threads.budgets = {"ratings": {"epsilon": 2.0, "delta": 1e-6}}, {}
+    dp = {"epsilon": 0.2, "delta": 1e-6, "clip": 80.0, "data_set": "ratings"}
+    given = {bank: people(4) for bank in BANKS}
+    outcome = threads("fit_statistics", ROLES, given, PARAMS | {"dp": dp}, run="statistics-few")
+    assert all(
+        "too few rows for so much noise" in str(error) for bank, error in outcome.errors.items() if bank in BANKS
+    )
+    assert threads.budgets["east"].read("ratings")[0] == 1  # what left has been paid for
