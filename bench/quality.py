@@ -15,8 +15,8 @@ from base.errors import SpecError
 from bench.frame import Case, Suite
 from bench.quality_page import page, tables
 from bench.quality_picture import picture
-from bench.quality_results import MF, OVER_SEEDS, SETTINGS, Earlier, Figure, Results
-from bench.quality_run import TUNED, Found
+from bench.quality_results import CLIPS, EPSILONS, GATE, MF, OVER_SEEDS, SETTINGS, Earlier, Figure, Results
+from bench.quality_run import TUNED, WITH_NOISE, Found
 from bench.sets import SETS
 
 SEEDS = (1, 2, 3)
@@ -101,7 +101,9 @@ def _controls(results: Results, models: Models) -> Iterator[Case]:
     """Yield what is asked of every model: not to lose to a bank alone, and the lists of the pooled model."""
     for key in (key for key in models if key[1] != MF):
         alone = "bank alone", _alone
-        yield _gate(results, key, "federated HR@10, or it is refused", _test("federated", "hr10"), alone)
+        yield _gate(results, key, f"federated {GATE}", _test("federated", "hr10"), alone)
+        for ε in EPSILONS if key in CLIPS else ():
+            yield _gate(results, key, f"ε = {ε} {GATE}", _test(f"{WITH_NOISE}{ε}", "hr10"), alone, None)
         yield _gate(results, key, "people with the pooled model's list", _lists, ("all", _always(1.0)))
 
 

@@ -9,13 +9,14 @@ from rich.table import Table
 
 from base.machine import describe_machine
 from bench.frame import Row, short
-from bench.quality_results import MF, OVER_SEEDS, Results, Spread, over_seeds
+from bench.quality_results import EPSILONS, GATE, MF, OVER_SEEDS, Results, Spread, over_seeds
+from bench.quality_run import WITH_NOISE
 
 RANKING = {"hr10": "HR@10", "ndcg10": "NDCG@10", "full.hr10": "full HR@10", "full.ndcg10": "full NDCG@10"}
 HEADS = ("model", "arm", *RANKING.values())
 ORDER = (
-    "popularity", "bank alone", "bank alone, tuned", "federated", "one for all", "unprotected", "pooled",
-    "pooled, thresholded", "mean", "biases",
+    "popularity", "bank alone", "bank alone, tuned", "federated", "one for all",
+    *(f"{WITH_NOISE}{ε}" for ε in EPSILONS), "unprotected", "pooled", "pooled, thresholded", "mean", "biases",
 )  # fmt: skip
 MET = {True: "yes", False: "**NO**", None: ""}
 BARS = ("## Bars", "", "Mean over seeds. *Pooled* is not judged: it says what could be had at all on these splits.", "")
@@ -34,8 +35,9 @@ ratings. Parameters were chosen on validation items; they stand in the JSON file
 | popularity | the bank's own most frequent items |
 | bank alone | the same algorithm on the bank's own people, **nothing exchanged**: the control |
 | bank alone, tuned | the same with settings of its own, where they are better; gains are judged by it |
-| federated | the sum that the thresholds let out; a bank puts back into its own copy what it had withheld |
+| federated | the sum that the thresholds let out; in its own copy a bank knows what it withheld itself (`complete`) |
 | one for all | the same, nothing put back (`complete: false`) |
+| federated, ε = … | with noise (`dp`): ε for one person at one bank, nothing thresholded; the gate's verdict below |
 | unprotected | the sum of everything, **no thresholds**: histories can be read from it; iALS refuses it |
 | pooled | float64, all histories in one place; iALS in the size that is best there |
 | pooled, thresholded | float64 in one place, the statistics behind *one for all* |
@@ -63,8 +65,15 @@ def page(results: Results, rows: Sequence[Row], seeds: Sequence[int]) -> str:
         if (data, MF) in results.found:
             lines += ["Ratings, random by rating (`horizontal_mf`):", ""]
             lines += _markdown(("arm", "test RMSE", "validation RMSE"), _ratings(results, data))
-    judged = [(r.case, r.peer, short(r.ours), short(r.theirs or 0), MET[r.met]) for r in rows if r.unit == OVER_SEEDS]
+    judged = [(r.case, r.peer, short(r.ours), short(r.theirs or 0), _met(r)) for r in rows if r.unit == OVER_SEEDS]
     return "\n".join([*lines, *BARS, *_markdown(("what", "beside", "found", "needed", "met"), judged)])
+
+
+def _met(row: Row) -> str:
+    """Return whether a bar is met; of an arm that is no bar, what the gate of `evaluate_ranking` would say."""
+    if row.met is None and row.case.endswith(GATE):
+        return "passes" if row.ours >= (row.theirs or 0) else "refused"
+    return MET[row.met]
 
 
 def _split(results: Results, data: str) -> list[str]:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.quality_ratings import judge_ratings
-from bench.quality_run import COMPONENTS, TUNED, Found, Trial
+from bench.quality_run import COMPONENTS, TUNED, WITH_NOISE, Found, Trial
 from components import horizontal_mf
 
 MF = "mf"
 OVER_SEEDS = "mean over seeds"  # unit of the rows that are judged
+GATE = "HR@10, or it is refused"  # how rows end that say whether an arm loses to a bank alone
 # With 16 bits after the point, one person in a thousand has another list of iALS.
 IALS = {"second_moments": True, "lane": 64, "fraction": 32}
 # Found on validation items (seed 11); what is not named is the component's default.
@@ -35,6 +36,9 @@ POOLED: Mapping[tuple[str, str], Mapping[str, Any]] = {
 ALONE: Mapping[tuple[str, str], Mapping[str, Any]] = {
     **POOLED, ("lastfm-2k", "ials"): {"embedding_size": 32}, ("ml-100k", "slist"): {"reg": 600.0}
 }  # fmt: skip
+# Noise for one person at one bank; `clip`, found on validation items, bounds the norm of all that the person adds.
+CLIPS: Mapping[tuple[str, str], float] = {("ml-100k", "ease"): 50.0}
+DELTA, EPSILONS = 1e-5, (1, 3, 8)
 Figure = Callable[[Found], float]
 Spread = dict[str, float]  # mean, deviation
 
@@ -67,7 +71,7 @@ class Results:
             return Found(judge_ratings(data, seed, settings))
         if self._split is None or self._split[0] != (data, seed):
             self._split = (data, seed), Trial(data, seed)
-        return self._split[1].judge(model, settings, *_others(data, model))
+        return self._split[1].judge(model, settings, *_others(data, model), _private(data, model))
 
 
 def over_seeds(seeds: Mapping[int, Found]) -> dict[str, dict[str, Spread]]:
@@ -101,11 +105,18 @@ def _parameters(data: str, model: str) -> dict[str, Any]:
     params = part.params.model_validate(SETTINGS[data][model]).model_dump(mode="json")
     for arm, others in zip(("pooled", TUNED), _others(data, model), strict=True):
         params |= {f"{arm}: {name}": value for name, value in others.items()}
-    return params
+    return params | {f"{WITH_NOISE}{ε}: dp": dp for ε, dp in _private(data, model).items()}
 
 
 def _others(data: str, model: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     return POOLED.get((data, model), {}), ALONE.get((data, model), {})
+
+
+def _private(data: str, model: str) -> dict[str, dict[str, Any]]:
+    if (data, model) not in CLIPS:
+        return {}
+    dp = {"delta": DELTA, "clip": CLIPS[data, model], "data_set": "ratings"}
+    return {str(ε): {"epsilon": float(ε), **dp} for ε in EPSILONS}
 
 
 def _document(data: str, model: str, seeds: Mapping[int, Found]) -> dict[str, Any]:

@@ -5,6 +5,7 @@
     unprotected          the sum of everything, no thresholds; `horizontal_ials` refuses that
     bank alone           the same algorithm on the bank's own people, nothing exchanged: the control
     bank alone, tuned    the same with settings of its own, where those of the sum are not its best (float64)
+    federated, ε = 1     the same as *federated* with noise (`dp`): one person at one bank, δ in the parameters
     popularity           the bank's own most frequent items for everyone
     pooled               float64, all histories in one place (`bench.quality_pooled`)
     pooled, thresholded  float64 in one place, on the statistics behind *one for all*
@@ -44,6 +45,7 @@ OFF = {"min_raters": 1, "min_pairs": 1, "complete": False}  # no thresholds
 ONCE = ((ease, "statistics"), (ease, "solve"), (slist, "statistics"), (slist, "orders"), (slist, "solve"))
 PLACES = 10
 TUNED = "bank alone, tuned"
+WITH_NOISE = "federated, ε = "
 Figures = dict[str, float]
 Models = Mapping[str, Arrays]  # by bank
 
@@ -81,14 +83,18 @@ class Trial:
         }  # fmt: skip
 
     def judge(
-        self, kind: str, settings: Mapping[str, Any], pooled: Mapping[str, Any], alone: Mapping[str, Any]
-    ) -> Found:
+        self, kind: str, settings: Mapping[str, Any], pooled: Mapping[str, Any], alone: Mapping[str, Any],
+        private: Mapping[str, Any] | None = None,
+    ) -> Found:  # fmt: skip
         """Train every arm of this kind, and judge it.
 
         `pooled`, `alone`: settings of *pooled* and of *bank alone, tuned*, where they are others; no such arm for none.
+        `private`: `dp` of the arms with noise, by their ε; none without.
         """
         with computed_once(ONCE):
             models = self._models(kind, settings, pooled, alone)
+            for ε, dp in (private or {}).items():
+                models[WITH_NOISE + ε] = _each(self._trained(COMPONENTS[kind], {**settings, "dp": dp}), "model")
         same = self._same(kind, models.get("one for all", models["federated"]), models["pooled, thresholded"])
         least = COMPONENTS[kind].params.model_validate(settings).model_dump()["min_raters"]
         return Found(self._judged(kind, models), *same, self.counts(least))

@@ -9,6 +9,9 @@ does not count there.
 Arms: *federated* (the model), *alone* (the same algorithm on the bank's own statistics, nothing exchanged: a gain that
 this control shows too is none of the federation), *popularity* (the bank's own most frequent items for everyone).
 
+With `least_gain` the step is a gate: when the model's HR on validation items is not that much above *alone*'s, every
+data_holder stops with the figures in the error, and nothing behind the step runs, registration first of all.
+
 Adversary: as in `secure_sum`. Not protected: what the totals say; two evaluations of one model show what the people in
 the one and not in the other add. A party with fewer than `min_count` people in a part stops before it sends anything.
 
@@ -17,12 +20,12 @@ the one and not in the other add. A party with fewer than `min_count` people in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from components.contract import Component, Context, Outputs
 from components.secure_sum import ADVERSARY, MIN_PARTIES, SumParams, add_once, open_total, sum_messages
@@ -48,6 +51,7 @@ class EvaluateRankingParams(SumParams):
     negatives: Annotated[int, Ge(1)] = 99  # candidates beside the held-out item
     negative_pool: ranking.Pool = "clean"  # official and isolate leak: for comparison with published figures alone
     min_count: Annotated[int, Ge(20)] = 100  # people with a held-out item, in each part at each party
+    least_gain: Annotated[float, Ge(-1), Le(1)] | None = None  # HR on validation items above alone's, or it stops
 
 
 def data_holder(ctx: Context, params: EvaluateRankingParams) -> Outputs:
@@ -69,7 +73,19 @@ def data_holder(ctx: Context, params: EvaluateRankingParams) -> Outputs:
         metrics |= {name: float(Σ / n) for name, Σ in zip(names, found, strict=True)}
     for name, value in metrics.items():
         ctx.metric(name, value)
+    if params.least_gain is not None:
+        _require_gain(ctx, metrics, f"validation.hr{params.at}", params.least_gain)
     return {"metrics": metrics}
+
+
+def _require_gain(ctx: Context, metrics: Mapping[str, float], figure: str, least: float) -> None:
+    """Refuse a model that a bank has no use for; everyone has the same metrics, so all stop or none."""
+    federated, alone = (metrics[f"{arm}.{figure}"] for arm in ("federated", "alone"))
+    ctx.require(
+        federated >= alone + least, "what was trained together is not better than a bank alone",
+        expected=f"{figure} of {alone + least:.4f} or more, {least:g} above alone", found=f"{federated:.4f}",
+        remedy="do not register it; raise dp.epsilon, lower thresholds or tune, in an epoch that the parties sign",
+    )  # fmt: skip
 
 
 def _histories(ctx: Context) -> Histories:

@@ -62,14 +62,19 @@ def test_data_that_are_not_here_are_named_with_a_remedy(public, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["ease", "slist", "ials"])
 def test_every_arm_is_judged_and_lists_are_those_of_the_pooled_model(public, kind):
-    found = Trial("ml-100k", 1).judge(kind, SMALL[kind], {}, {"reg": 60.0} if kind == "slist" else {})
-    own = {"ease": {"unprotected"}, "slist": {"unprotected", "bank alone, tuned"}, "ials": set()}[kind]
+    dp = {"epsilon": 2.0, "delta": 1e-5, "clip": 10.0, "data_set": "ratings"}
+    private = {"2": dp} if kind == "ease" else {}
+    found = Trial("ml-100k", 1).judge(kind, SMALL[kind], {}, {"reg": 60.0} if kind == "slist" else {}, private)
+    own = {"ease": {"unprotected", "federated, ε = 2"}, "slist": {"unprotected", "bank alone, tuned"}, "ials": set()}[
+        kind
+    ]
     assert set(found.arms) - {"one for all"} == ARMS | own
     assert found.arms.get("bank alone, tuned") != found.arms["bank alone"]
     for figures in found.arms.values():
         assert set(figures) == {f"{part}.{full}{name}10" for part in ("validation", "test") for full in ("", "full.")
                                 for name in ("hr", "ndcg")}  # fmt: skip
         assert all(0 <= value <= 1 for value in figures.values())
+    assert found.arms.get("federated, ε = 2") != found.arms["federated"]
     assert found.lists == 1.0
     # No thresholds: the sum of everything is the pooled model, whatever a bank holds.
     assert found.arms.get("unprotected", found.arms["pooled"]) == pytest.approx(found.arms["pooled"], abs=0.005)

@@ -169,6 +169,26 @@ def test_parties_with_different_models_get_no_metrics(threads):
     assert not any(outcome.outputs.get(bank) for bank in BANKS)
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_model_that_does_not_gain_as_much_as_asked_stops_everyone(threads, outcome, swapped):
+    metrics = outcome.outputs["east"]["metrics"]
+    gain = metrics["federated.validation.hr5"] - metrics["alone.validation.hr5"]
+    given = inputs()
+    if swapped:  # a bank alone in place of the model: the control shows more
+        G = sum(ease.statistics(histories(given[bank]["ratings"])) for bank in BANKS)
+        gain, worse = 0.0, {"B": -ease.solve(G, 5.0), "sum": np.zeros(32, np.uint8), "catalogue": CATALOGUE}
+        given = {bank: {**tables, "model": worse} for bank, tables in given.items()}
+    found = threads("evaluate_ranking", ROLES, given, PARAMS | {"least_gain": gain - 1e-9}, run=f"gate-{swapped}")
+    if not swapped:
+        assert found.errors == {}
+        assert found.outputs["east"]["metrics"] == metrics
+        found = threads("evaluate_ranking", ROLES, given, PARAMS | {"least_gain": gain + 1e-6}, run="gate-more")
+    refused = [error for error in found.errors.values() if isinstance(error, DataError)]
+    assert refused
+    assert all("better than a bank alone" in str(error) for error in refused)
+    assert not any(found.outputs.get(bank) for bank in BANKS)
+
+
 @pytest.mark.parametrize("name", ["model", "alone"])
 def test_no_figure_without_the_control_or_for_another_catalogue(threads, name):
     given = inputs()
