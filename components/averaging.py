@@ -75,6 +75,9 @@ class AveragingParams(FirstParams):
 class Learner(Beginner, Protocol):
     """A party's model, as the rounds see it."""
 
+    def private(self, name: str) -> np.random.Generator:
+        """Return the party's own stream, another one when its rows change (`split_tables.private_streams`)."""
+
     def counted(self, W: np.ndarray) -> None:
         """Learn which rows are shared: those with W > 0."""
 
@@ -130,7 +133,7 @@ def train(
             told, weight = learner.learn(t, epochs), pace.weight()
 
         # 3. One protected vector, bound to the model received and to the selection of rows.
-        bound, rounding = _bound(learner, state), ctx.private_rng(f"rounding of round {t}")
+        bound, rounding = _bound(learner, state), learner.private(f"rounding of round {t}")
         share, lane = link.next()
         lanes, rows = _lanes(ctx, lane), rows_in_turn(order, share, t)
         parts = [state.own(learner.now(), rows, weight, lanes.limit, rounding), loss, pace.own(), link.own()]

@@ -32,7 +32,7 @@ from components.id_keys import id_keys, rows_before
 from components.private_rounds import RoundsDp
 from components.round_average import Shared
 from components.secure_sum import MIN_PARTIES, open_total
-from components.split_tables import as_array, catalogue_digest
+from components.split_tables import as_array, catalogue_digest, private_streams
 from features.indexing import rating_columns
 from models import mf
 from models.attribute_map import mapped_rows, standardised
@@ -90,7 +90,8 @@ class Learner:
         mu = float(statistics["mean"])
         self.about = digest([self.catalogue, mu.hex()])
         Q = mf.start_factors(ctx.shared_rng("Q"), items, k, params.start_deviation)
-        P = mf.start_factors(ctx.private_rng("P"), users, k, params.start_deviation)
+        self.private = private_streams(ctx.private_rng, tables)
+        P = mf.start_factors(self.private("P"), users, k, params.start_deviation)
         self.model = mf.Factors(mu, Q, np.zeros(items), P, np.zeros(users))
         self._keys = {"user_keys": id_keys(ctx, tables["users"]["user_id"]),
                       "item_keys": id_keys(ctx, tables["items"]["item_id"])}  # fmt: skip
@@ -124,7 +125,7 @@ class Learner:
     def learn(self, t: int, epochs: float) -> Mapping[str, float]:
         """Train on the own ratings; an epoch that is not whole takes part of them."""
         p, n = self._params, len(self.data)
-        order = self._ctx.private_rng(f"order of round {t}")
+        order = self.private(f"order of round {t}")
         λ = np.where(self.W > 0, p.reg, mf.with_prior(p.reg, self._count, p.rare_prior))
         mse = 0.0
         for e in range(int(np.ceil(epochs))):

@@ -30,7 +30,7 @@ from components.contract import Arrays, Component, Context, Outputs
 from components.id_keys import id_keys, rows_before
 from components.round_average import Shared
 from components.secure_sum import MIN_PARTIES, open_total
-from components.split_tables import as_array, catalogue_digest, histories
+from components.split_tables import as_array, catalogue_digest, histories, private_streams
 from features.indexing import rating_columns
 from models import ncf, ncf_training, negatives
 from models.ncf import Form
@@ -90,9 +90,10 @@ class Learner:
         users, items, σ = self.data.users, self.data.items, params.start_deviation
         self.w = row_weights(self.data.user, self.data.item, items, params.min_raters_per_item)
         self.W = np.zeros(items, np.int64)  # of who shares with nobody
+        self.private = private_streams(ctx.private_rng, tables)
         θ = ncf.start_layers(ctx.shared_rng("layers"), params.form)
         V = ncf.start_rows(ctx.shared_rng("V"), items, params.form, σ)
-        self.model = ncf.Model(params.form, θ, V, ncf.start_rows(ctx.private_rng("P"), users, params.form, σ))
+        self.model = ncf.Model(params.form, θ, V, ncf.start_rows(self.private("P"), users, params.form, σ))
         self._keys = {"user_keys": id_keys(ctx, tables["users"]["user_id"]),
                       "item_keys": id_keys(ctx, tables["items"]["item_id"])}  # fmt: skip
         self.warm = params.warm_start and "start" in ctx.inputs
@@ -125,7 +126,7 @@ class Learner:
     def learn(self, t: int, epochs: float) -> Mapping[str, float]:
         """Train on the own rows; an epoch that is not whole takes part of them."""
         p, n, m = self._params, self.n, self.model
-        order, against = (self._ctx.private_rng(f"{name} of round {t}") for name in ("order", "negatives"))
+        order, against = (self.private(f"{name} of round {t}") for name in ("order", "negatives"))
         adam, loss = ncf_training.Adam((m.θ, m.V, m.P), p.learning_rate), 0.0
         for e in range(int(np.ceil(epochs))):
             some = order.permutation(n)[: max(1, round(min(1.0, epochs - e) * n))]
@@ -140,7 +141,7 @@ class Learner:
     def loss(self) -> float:
         """Return the loss, summed over the held-out items, each against the same negatives in every round."""
         user, item, _ = rating_columns(self._validation)
-        drawn = negatives.draw(self._ctx.private_rng("held-out negatives"), self.data, user, self._params.negatives)
+        drawn = negatives.draw(self.private("held-out negatives"), self.data, user, self._params.negatives)
         return ncf_training.mean_loss(self.model, user, np.column_stack([item, drawn]), self._params.loss) * len(user)
 
     def to_arrays(self) -> Arrays:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from base.canonical import digest, digest_bytes
+from base.canonical import canonical_bytes, digest, digest_bytes
 from components.contract import Arrays
 from features.indexing import rating_columns
 from models.histories import Histories
@@ -16,6 +16,23 @@ from models.histories import Histories
 def catalogue_digest(tables: Mapping[str, pa.Table]) -> str:
     """Return the digest of the sorted item ids."""
     return digest(tables["items"]["item_id"].to_pylist())
+
+
+Streams = Callable[[str], np.random.Generator]
+
+
+def private_streams(private_rng: Streams, tables: Mapping[str, pa.Table]) -> Streams:
+    """Return the party's own streams by name, others when its training rows or people change.
+
+    With the same streams on two nights all that did not change would cancel in the difference of two totals, and what
+    is left would show the person who did.
+    """
+    columns = [
+        *(column.tobytes() for column in rating_columns(tables["train"])),
+        canonical_bytes(tables["users"]["user_id"].to_pylist()),
+    ]
+    rows = digest([digest_bytes(column) for column in columns])
+    return lambda name: private_rng(f"{name} over {rows}")
 
 
 def histories(tables: Mapping[str, pa.Table]) -> Histories:

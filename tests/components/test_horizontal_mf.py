@@ -9,6 +9,7 @@ import pytest
 from base.canonical import digest
 from base.errors import ConsentError, DataError, SpecMismatch
 from components import horizontal_mf
+from components.split_tables import private_streams
 from models import mf
 from models.metrics import rmse
 from runtime.checkpoint import FileCheckpoint
@@ -54,12 +55,13 @@ def inputs(seed):
 def in_one_process(seed, quantise, rounds=4, min_raters=10):
     """Algorithm 1 of McMahan et al. with rows, in a loop over the banks: no message, no lane, no key."""
     streams = {bank: Randomness(seed, "test/step", bank.encode() * 8) for bank in BANKS}
+    own = {bank: private_streams(streams[bank].private, split(seed, bank)) for bank in BANKS}
     Q, b = streams["east"].shared("Q").normal(0, 0.03, (ITEMS, K)), np.zeros(ITEMS)
     data, models, weights = {}, {}, {}
     for bank in BANKS:
         columns = [split(seed, bank)["train"][name].to_numpy() for name in ("user", "item", "rating")]
         data[bank] = mf.Ratings(*columns[:2], columns[2].astype(float))
-        P = streams[bank].private("P").normal(0, 0.03, (USERS, K))
+        P = own[bank]("P").normal(0, 0.03, (USERS, K))
         models[bank] = mf.Factors(3.5, Q.copy(), b.copy(), P, np.zeros(USERS))
         raters = np.bincount(data[bank].item, minlength=ITEMS)
         weights[bank] = np.where(raters >= min_raters, raters, 0)
@@ -73,7 +75,7 @@ def in_one_process(seed, quantise, rounds=4, min_raters=10):
             m.Q[shared], m.b_item[shared] = V[shared, 1:], V[shared, 0]
             raters = np.bincount(d.item, minlength=ITEMS)
             λ = np.where(shared, 0.12, 0.12 * (1 + 20 / np.maximum(raters, 1)))
-            order = streams[bank].private(f"order of round {t}")
+            order = own[bank](f"order of round {t}")
             for _ in range(2):
                 mf.epoch(m, d, order.permutation(len(d)), 0.02, 0.12, λ, 50)
             Σ += quantise((w / np.maximum(W, 1))[:, None] * (np.column_stack([m.b_item, m.Q]) - V), largest)
@@ -96,7 +98,9 @@ def seed(request):
 
 @pytest.fixture(scope="module")
 def federated(threads, seed):
-    outcome = threads("horizontal_mf", ROLES, inputs(seed), PARAMS | {"epoch": f"e{seed}"}, run=f"equal-{seed}", seed=seed)
+    outcome = threads(
+        "horizontal_mf", ROLES, inputs(seed), PARAMS | {"epoch": f"e{seed}"}, run=f"equal-{seed}", seed=seed
+    )
     assert outcome.errors == {}
     return outcome
 
@@ -206,6 +210,17 @@ def test_another_mean_at_one_party_gives_no_sum_to_anyone(threads):
     outcome = threads("horizontal_mf", ROLES, given, PARAMS, run="mean")
     assert not any(outcome.outputs.get(bank) for bank in BANKS)
     assert any(isinstance(error, SpecMismatch) for error in outcome.errors.values())
+
+
+def test_one_changed_rating_draws_all_of_the_bank_s_private_choices_anew():
+    before, after = split(1, "east"), split(1, "east")
+    rating = after["train"]["rating"].to_numpy().copy()
+    rating[7] += 1
+    after["train"] = after["train"].set_column(2, "rating", pa.array(rating))
+    stream = Randomness(1, "test/step", b"e" * 8).private
+    first, again, changed = (private_streams(stream, tables)("P").random(4) for tables in (before, before, after))
+    np.testing.assert_array_equal(first, again)
+    assert not np.any(first == changed)
 
 
 def test_two_parties_are_refused(threads):

@@ -8,6 +8,7 @@ import pytest
 
 from base.errors import DataError, SpecMismatch
 from components import horizontal_ncf
+from components.split_tables import private_streams
 from models import ncf, ncf_training, negatives
 from models.histories import Histories
 from models.scoring import KINDS
@@ -51,8 +52,8 @@ def lanes_of_16(x, largest):
     return np.rint(x * 2**exponent) / 2**exponent
 
 
-def local_epochs(streams, t, h, m):
-    order, drawn = streams.private(f"order of round {t}"), streams.private(f"negatives of round {t}")
+def local_epochs(own, t, h, m):
+    order, drawn = own(f"order of round {t}"), own(f"negatives of round {t}")
     adam = ncf_training.Adam((m.θ, m.V, m.P), 0.02)
     for _ in range(2):
         some = order.permutation(len(h))
@@ -62,12 +63,12 @@ def local_epochs(streams, t, h, m):
 def in_one_process(exchange=True):
     """Averaging of rows by raters and of layers by rows, in a loop over the banks: no message, no lane, no key."""
     streams = {bank: Randomness(1, "test/step", bank.encode() * 8) for bank in BANKS}
+    own = {bank: private_streams(streams[bank].private, INPUTS[bank]["ratings"]) for bank in BANKS}
     every = {bank: histories(bank) for bank in BANKS}
     θ = ncf.start_layers(streams["east"].shared("layers"), FORM)
     V = ncf.start_rows(streams["east"].shared("V"), ITEMS, FORM, 0.05)
     models = {
-        bank: ncf.Model(FORM, θ.copy(), V.copy(), ncf.start_rows(streams[bank].private("P"), USERS, FORM, 0.05))
-        for bank in BANKS
+        bank: ncf.Model(FORM, θ.copy(), V.copy(), ncf.start_rows(own[bank]("P"), USERS, FORM, 0.05)) for bank in BANKS
     }
     w = {bank: np.where(h.raters >= LEAST, h.raters, 0) for bank, h in every.items()}
     W, N = sum(w.values()), sum(map(len, every.values()))
@@ -77,7 +78,7 @@ def in_one_process(exchange=True):
         for bank, m in models.items():
             if exchange:
                 m.V[W > 0], m.θ[:] = V[W > 0], θ
-            local_epochs(streams[bank], t, every[bank], m)
+            local_epochs(own[bank], t, every[bank], m)
             ΔV += lanes_of_16((w[bank] / np.maximum(W, 1))[:, None] * (m.V - V), step_V)
             Δθ += lanes_of_16(len(every[bank]) / N * (m.θ - θ), step_θ)
         if exchange:

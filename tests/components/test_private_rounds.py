@@ -9,6 +9,7 @@ import pytest
 from base.canonical import digest
 from base.errors import ConsentError
 from components import horizontal_mf, private_sum
+from components.split_tables import private_streams
 from crypto.budget import epsilon
 from models import mf
 from models.metrics import rmse
@@ -75,7 +76,10 @@ def in_one_process(floor):
     streams = {bank: Randomness(1, "test/step", bank.encode() * 8) for bank in BANKS}
     V = np.column_stack([np.zeros(ITEMS), streams["east"].shared("Q").normal(0, 0.03, (ITEMS, K))])
     data = {bank: ratings(bank) for bank in BANKS}
-    P = {bank: streams[bank].private("P").normal(0, 0.03, (USERS, K)) for bank in BANKS}
+    P = {
+        bank: private_streams(streams[bank].private, inputs()[bank]["ratings"])("P").normal(0, 0.03, (USERS, K))
+        for bank in BANKS
+    }
     models = {bank: mf.Factors(3.5, V[:, 1:].copy(), V[:, 0].copy(), P[bank], np.zeros(USERS)) for bank in BANKS}
     W = np.zeros(ITEMS)
     for d in data.values():
