@@ -7,7 +7,7 @@ import numpy as np
 from bench.attacks_crossing import Adversary
 from bench.attacks_data import FOREIGN, Found, World, area
 from bench.attacks_rounds import mean_area
-from bench.attacks_watch import VICTIM, WEAK, Bank, another_order, banks_of, mean_of, watch
+from bench.attacks_watch import VICTIM, WEAK, Bank, another_order, banks_of, mean_of, watch, without_rows
 
 ONE_ROUND = {"rounds": 1, "local_epochs": 1}
 
@@ -48,7 +48,7 @@ def changes(a: Adversary) -> Found:
     (before, had), areas = newcomer(a.world), list[float]()
     mean, known = mean_of(before), 0.5
     for params in ({**WEAK, "min_raters_per_item": 10}, {"rounds": 1}):
-        first = watch(before, a.world.items, params, a.world.seed, mean=mean)
+        first = watch(before, a.world.items, params, a.world.seed, mean=mean, private=without_rows)
         second = watch(banks_of(a.world), a.world.items, params, a.world.seed, mean=mean, private=another_order)
         rows, *at = np.intersect1d(first.rows[0], second.rows[0], return_indices=True)
         (one, w), (two, more) = (seen.change(0, FOREIGN) for seen in (first, second))
@@ -57,3 +57,27 @@ def changes(a: Adversary) -> Found:
         areas.append(area(scores, np.isin(rows, list(had))))
         known = mean_area(scores, rows, before[VICTIM])
     return Found(areas[0], areas[1], known)
+
+
+def changed_rating(a: Adversary, people: int = 4) -> Found:
+    """Share of people of whom the row that differs most between two nights is the item whose rating they changed.
+
+    All nights of a pipeline have one seed. Weakened: private choices depend on it alone, not on the rows.
+    """
+    world, shares = a.world, list[float]()
+    banks, mean = banks_of(world), mean_of(banks_of(world))
+    user, item, rating = banks[VICTIM]
+    shared = np.flatnonzero((np.bincount(item, minlength=world.items) >= 10)[item])
+    rows = np.random.default_rng(world.seed).permutation(shared)[:people]
+    for draw in (without_rows, None):
+        first = watch(banks, world.items, {"rounds": 1}, world.seed, mean=mean, private=draw)
+        found = 0
+        for row in rows:
+            changed = rating.copy()
+            changed[row] = 1.0 if rating[row] > 3 else 5.0
+            other = {**banks, VICTIM: (user, item, changed)}
+            second = watch(other, world.items, {"rounds": 1}, world.seed, mean=mean, private=draw)
+            moved = np.linalg.norm(second.change(0, FOREIGN)[0] - first.change(0, FOREIGN)[0], axis=1)
+            found += int(first.rows[0][np.argmax(moved)] == item[row])
+        shares.append(found / people)
+    return Found(shares[0], shares[1], 1 / len(first.rows[0]), people)

@@ -101,6 +101,10 @@ ATTACKS: Mapping[str, Attack] = {
         "rounds", "area under the curve for a newcomer's items; chance: people of both nights", "one step over all",
         "private orders", None, nights.changes, 3,
     ),
+    "which rating changed between two nights": Attack(
+        "rounds", "share of people whose changed item is the row that differs most", "one stream for all nights",
+        "private streams follow the rows", 0.5, nights.changed_rating, 6,
+    ),
     "two models from one aggregator": Attack(
         "protection", "share of the sum's values", "the context does not name the model", "the context names it", 0,
         lambda a: masks.two_models(a.world.seed), 0.1,

@@ -26,6 +26,7 @@ from components.contract import Context
 from components.horizontal_mf import HorizontalMfParams
 from components.round_average import RoundAverage, Shared
 from components.secure_sum import open_total
+from components.split_tables import private_streams
 from crypto.packing import Lanes
 from models.histories import Counts
 from models.row_average import exponent_for
@@ -56,6 +57,7 @@ class Rounds:
     seed: int
     params: HorizontalMfParams
     items: int
+    tables: Mapping[str, Mapping[str, pa.Table]]  # of each bank
     vectors: list[dict[str, Counts]] = field(default_factory=list)  # sum -> {party: its vector of integers}
     before: list[Floats] = field(default_factory=list)  # round -> V that everyone started from, rows of the round
     rows: list[Counts] = field(default_factory=list)  # round -> the rows that the round is about
@@ -75,7 +77,7 @@ class Rounds:
     def start(self, party: str, users: int, private: bool = True) -> Floats:
         """Return P_0 of a party: from its secret, or as the run seed alone would give it."""
         own = streams(self.seed, party)
-        rng = own.private("P") if private else own.shared(f"{party}/P")
+        rng = private_streams(own.private, self.tables[party])("P") if private else own.shared(f"{party}/P")
         return rng.normal(0, self.params.start_deviation, (users, self.params.embedding_size))
 
     def replay(self) -> Rounds:
@@ -106,7 +108,9 @@ def watch(
     part = horizontal_mf.COMPONENT
     if params.get("min_raters_per_item") == 1:
         part = part.__class__(**{**vars(part), "params": OpenParams})
-    seen, lock = Rounds(seed, part.params.model_validate(params), items), threading.Lock()  # type: ignore[arg-type]
+    inputs, lock = _inputs(banks, items, mean), threading.Lock()
+    tables = {bank: given["ratings"] for bank, given in inputs.items()}
+    seen = Rounds(seed, part.params.model_validate(params), items, tables)  # type: ignore[arg-type]
 
     def watching(ctx: Context, *given: Any, **named: Any) -> Watched:
         def tell(values: Counts, lanes: Lanes, round_number: int, found: Counts) -> None:
@@ -119,18 +123,28 @@ def watch(
 
     own = private or StepContext.private_rng
     with patch.object(horizontal_mf, "open_total", watching), patch.object(StepContext, "private_rng", own):
-        run_step(part, ROLES, _inputs(banks, items, mean), params, seed=seed, run=run, lasting=lasting)
+        run_step(part, ROLES, inputs, params, seed=seed, run=run, lasting=lasting)
     return seen.replay()
 
 
 def public(ctx: StepContext, name: str) -> np.random.Generator:
     """Draw what should be private from the run's seed."""
-    return ctx.shared_rng(f"{ctx.party}/{name}")
+    return ctx.shared_rng(f"{ctx.party}/{_plain(name)}")
+
+
+def without_rows(ctx: StepContext, name: str) -> np.random.Generator:
+    """Draw from the party's secret and the run's seed alone, whatever the rows are."""
+    return ctx.randomness.private(_plain(name))
 
 
 def another_order(ctx: StepContext, name: str) -> np.random.Generator:
     """Draw the order of training anew, as on another night; the start stays, as with a warm start."""
-    return ctx.randomness.private(name if name == "P" else f"another night, {name}")
+    return ctx.randomness.private("P" if _plain(name) == "P" else f"another night, {name}")
+
+
+def _plain(name: str) -> str:
+    """Return the name of a stream without the rows that it is for (`split_tables.private_streams`)."""
+    return name.partition(" over ")[0]
 
 
 def banks_of(world: World) -> dict[str, Bank]:

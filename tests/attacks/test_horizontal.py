@@ -82,6 +82,15 @@ def test_changes_of_two_nights_from_one_model_tell_a_newcomer_better_than_chance
     assert found.chance < found.default < found.weakened - 0.05
 
 
+@pytest.mark.data
+def test_a_rating_that_changed_between_two_nights_shows_where_private_choices_do_not_follow_the_rows(small):
+    # Weakened: one stream for all nights of a pipeline, which has one seed. What did not change cancels; what is left
+    # is largest in the row of the item.
+    found = nights.changed_rating(small)
+    assert found.weakened == 1.0
+    assert found.default <= 0.25
+
+
 @pytest.mark.parametrize("protection", ["secagg", "paillier"])
 def test_n_and_n_minus_one_show_the_missing_bank_and_a_second_sum_of_a_round_is_refused(threads, protection):
     roster = ("east", "north", "south", "west")
