@@ -1,6 +1,7 @@
 """EASE and SLIST with noise: whole people, clipped, no thresholds before the sum, and a budget instead of an epoch."""
 
 import numpy as np
+import opacus.accountants.analysis.rdp  # noqa: F401, torch comes along: before the deadline of a step runs
 import pyarrow as pa
 import pytest
 from hypothesis import given
