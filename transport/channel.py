@@ -6,6 +6,7 @@ both ends, so a message is neither lost nor read twice nor taken for another.
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -53,6 +54,7 @@ class Channel:
     deadline_seconds: float = 600.0
     cancelled: Callable[[], AccordError | None] = lambda: None
     _seq: Counter[tuple[str, str, str]] = field(default_factory=Counter, init=False, repr=False)
+    _pool: ThreadPoolExecutor | None = field(default=None, init=False, repr=False)
 
     def send(self, name: str, table: pa.Table, to: str | None = None) -> None:
         """Send a declared message to `to`, or to every other party that may receive it, to all of them at once.
@@ -136,8 +138,10 @@ class Channel:
 
         if len(parcels) == 1:
             return [put(parcels[0])]
-        with ThreadPoolExecutor(max(1, len(parcels))) as pool:
-            puts = [pool.submit(put, parcel) for parcel in parcels]
+        if self._pool is None:  # kept: a thread's first call of gRPC costs more than those after it
+            self._pool = ThreadPoolExecutor(max(1, sum(map(len, self.roles.values()))))
+        puts = [self._pool.submit(put, parcel) for parcel in parcels]
+        concurrent.futures.wait(puts)
         if failed:
             raise failed[0]
         return [each.result() for each in puts]

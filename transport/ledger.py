@@ -35,6 +35,7 @@ class Ledger:
         """Write with the party's keys into its store."""
         self.signer = signer
         self.store = store
+        self._pair_keys: dict[tuple[str, str], bytes] = {}  # by peer and run; a run has thousands of messages
 
     def digest(self, key: MessageKey, protection: str, body: bytes) -> str:
         """Return the digest that both ends write: HMAC under the message's own key, or SHA-256 of ciphertexts.
@@ -49,7 +50,9 @@ class Ledger:
         """Return k_msg = HKDF-SHA256(pair key of the run, message key), 32 bytes."""
         peer = key.receiver if key.sender == self.signer.party else key.sender
         hkdf = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"accord ledger message\0" + str(key).encode())
-        return hkdf.derive(self.signer.pair_key(peer, key.run))
+        if (peer, key.run) not in self._pair_keys:
+            self._pair_keys[peer, key.run] = self.signer.pair_key(peer, key.run)
+        return hkdf.derive(self._pair_keys[peer, key.run])
 
     def record(self, direction: str, statement: Statement) -> Entry:
         """Return the entry of a message, appended on first sight; a repeat with another statement is refused."""
