@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -73,11 +74,12 @@ class _Server(flight.FlightServerBase):  # type: ignore[misc]
 class _Counting(FlightCarrier):
     """Counts the documents around the bodies: header, end marker, receipt."""
 
-    around = 0
+    around, _lock = 0, Lock()
 
     def put(self, parcel: Parcel, seconds: float) -> Claim:
         claim = super().put(parcel, seconds)
-        self.around += sum(len(each.to_bytes()) for each in (parcel.header, parcel.marker, claim))
+        with self._lock:  # messages to several parties leave at once
+            self.around += sum(len(each.to_bytes()) for each in (parcel.header, parcel.marker, claim))
         return claim
 
 
@@ -87,6 +89,7 @@ class _Watch:
 
     label: str
     metrics: dict[str, float] = field(default_factory=dict)
+    memory: list[int] = field(default_factory=list)  # largest resident size so far, in bytes, at each progress
     _start: float = field(default_factory=time.monotonic)
     _told: float = field(default_factory=time.monotonic)
 
@@ -94,6 +97,7 @@ class _Watch:
         self.metrics[name] = float(value)
 
     def progress(self, done: int, total: int, unit: str) -> None:
+        self.memory.append(_resident())
         now = time.monotonic()
         if self.label and now >= self._told + EVERY:
             self._told, left = now, (now - self._start) / done * (total - done)
@@ -146,9 +150,21 @@ def _timed(
     outputs = part.roles[channel.role](ctx, params)
     wall = time.perf_counter() - start
     parallel.release()  # the CPU time of a child counts once it has ended
-    return {"wall": wall, "cpu": cpu() - before, "metrics": watch.metrics, **work.answer(inputs, outputs)}
+    return {
+        "wall": wall,
+        "cpu": cpu() - before,
+        "metrics": watch.metrics,
+        "memory": watch.memory,
+        **work.answer(inputs, outputs),
+    }
 
 
 def _tell(answers: Any, answer: Mapping[str, Any]) -> None:
     answers.write(json.dumps(answer) + "\n")
     answers.flush()
+
+
+def _resident() -> int:
+    """Return the largest resident size of this process so far, in bytes; what `getrusage` says counts its parent's."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
