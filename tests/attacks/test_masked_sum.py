@@ -12,10 +12,13 @@ import pyarrow as pa
 import pytest
 
 import crypto.secagg
-from base.errors import ConsentError, CryptoError, PeerForeign, SpecMismatch, StateError
+from base.errors import ConsentError, CryptoError, DeadlinePassed, PeerForeign, SpecMismatch, StateError
 from components import masked_sum
 from components.contract import Component, Params
 from components.masked_sum import Summer, relay, sum_messages
+from components.secure_sum import SumParams, open_total
+from components.secure_sum import relay as relay_sum
+from components.secure_sum import sum_messages as secure_messages
 from components.words import recv_words
 from crypto.masks import pack, pair_seed, unpack
 from crypto.packing import Lanes
@@ -199,6 +202,51 @@ def test_a_round_repeated_without_one_bank_would_show_it_by_subtraction(threads,
     assert refused(second, StateError)
     forgetful(monkeypatch)
     whole, second = both("fewer-2")
+    assert (whole - second.outputs["east"]["sums"][0] == SECRET).all()
+
+
+class Going(SumParams):
+    on_dropout: str = "continue"
+    wait_seconds: float = 60.0
+    rounds: tuple[int, ...] = (0,)
+
+
+def test_two_runs_of_which_one_went_on_without_a_bank_show_its_part_and_sum_0_is_of_all(threads):
+    """Statistics and counts are the same in every run: two totals that differ by a bank are that bank's part."""
+    lanes, four = Lanes(16, 4, 4), ROLES | {"data_holder": (*BANKS, "west")}
+
+    def adds(ctx, params):
+        total = open_total(ctx, params)
+        return {"sums": [total(ctx.inputs["v"][0], lanes, number, MODEL) for number in params.rounds]}
+
+    def adding(ctx, params):
+        relay_sum(ctx, params, params.rounds)
+        return {}
+
+    def hurried(ctx, params):
+        ctx.channel.deadline_seconds = 2
+        return adding(ctx, params)
+
+    def late(ctx, params):  # shows its keys, and is not heard of again
+        open_total(ctx, params)
+        return {}
+
+    part = Component("sums", {"data_holder": adds, "aggregator": adding}, Going, secure_messages("the sum"))
+    given = inputs(SECRET, banks=four["data_holder"])
+
+    def both(number, **functions):
+        first = threads(part, four, given, {"rounds": [number]}, run=f"whole-{number}")
+        assert first.errors == {}
+        params = {"rounds": [number], "wait_seconds": 2.0}
+        second = threads(part, four, given, params, run=f"parted-{number}", functions={"south": late, **functions})
+        return first.outputs["east"]["sums"][0], second
+
+    # The default: sum 0, where statistics and counts cross, waits for all, and ends without a total.
+    _, second = both(0, bureau=hurried)
+    assert any(isinstance(error, DeadlinePassed) for error in second.errors.values())
+    assert second.outputs.get("east") is None
+    # Stated: a round of training goes on, and the same round of a run over the same data shows who missed it.
+    whole, second = both(1)
     assert (whole - second.outputs["east"]["sums"][0] == SECRET).all()
 
 
