@@ -23,7 +23,7 @@ from components.contract import Component, Context, Outputs
 from components.private_items import Copy, noisy_statistics
 from components.private_sum import Privacy
 from components.released_statistics import NOT_PROTECTED, Own, PairParams, as_arrays, release
-from components.secure_sum import ADVERSARY, MIN_PARTIES, Total, add_once, open_total, sum_messages
+from components.secure_sum import ADVERSARY, MIN_PARTIES, OpenTotal, add_once, open_total, sum_messages
 from components.split_tables import as_array
 from crypto.packing import Lanes
 from models import ease
@@ -63,7 +63,7 @@ def data_holder(ctx: Context, params: HorizontalEaseParams) -> Outputs:
     return _solved(ctx, params, own, G, Copy((total,), Σ, share))
 
 
-def _noisy(ctx: Context, params: HorizontalEaseParams, privacy: Privacy, add: Total, own: Own, G: Floats) -> Copy:
+def _noisy(ctx: Context, params: HorizontalEaseParams, privacy: Privacy, add: OpenTotal, own: Own, G: Floats) -> Copy:
     """2. with noise: whole people, clipped, instead of what has enough of them behind it."""
     lanes, n = Lanes(params.lane, NOISE_FRACTION, len(ctx.parties("data_holder"))), len(G)
     people, size = ease.contributions(own.histories), n * (n + 1) // 2

@@ -22,7 +22,7 @@ import numpy as np
 from components.contract import Context
 from components.private_sum import Contribution, Privacy, PrivateTotal
 from components.released_statistics import Own, PairParams, Statistics
-from components.secure_sum import Total
+from components.secure_sum import OpenTotal
 from crypto.packing import Lanes
 from models.spectral import without_noise, without_noise_of_any
 from models.symmetric import Floats
@@ -38,7 +38,7 @@ class Copy:
 
 
 def noisy_statistics(
-    ctx: Context, params: PairParams, privacy: Privacy, add: Total, own: Own, people: Iterable[Contribution],
+    ctx: Context, params: PairParams, privacy: Privacy, add: OpenTotal, own: Own, people: Iterable[Contribution],
     all_own: Statistics, lanes: Lanes, unpacked: Callable[[Floats], Statistics], size: int,
 ) -> Copy:  # fmt: skip
     """Return what a bank solves after one noisy sum of `people`, `size` values that `unpacked` makes matrices of."""

@@ -32,7 +32,7 @@ from components.averaging import AveragingParams
 from components.contract import Arrays, Context
 from components.private_sum import Contribution, Privacy, PrivateTotal
 from components.round_average import Shared
-from components.secure_sum import Total
+from components.secure_sum import OpenTotal
 from crypto.packing import Lanes
 from models.user_updates import layers, of_each_user
 
@@ -103,7 +103,7 @@ class _Rows:
         return np.asarray(places[item])
 
 
-def train(ctx: Context, params: AveragingParams, privacy: RoundsPrivacy, learner: Learner, total: Total) -> None:
+def train(ctx: Context, params: AveragingParams, privacy: RoundsPrivacy, learner: Learner, total: OpenTotal) -> None:
     """Train; the learner then holds the shared rows and this party's own side. `total` is opened as `paid`."""
     ctx.require(
         not (params.early_stopping or params.speed) and params.row_share == 1, "rounds with noise are all alike",

@@ -28,7 +28,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import StringConstraints, WithJsonSchema
 
 from components.contract import Context, Params
-from components.secure_sum import SumParams, Total, fewest
+from components.secure_sum import OpenTotal, SumParams, fewest
 from crypto.budget import NORMS, Release, calibrate
 from crypto.noise import clip_rows, discrete_gaussian, discrete_laplace, honest_shares
 from crypto.packing import Lanes
@@ -57,7 +57,7 @@ class Noisy:
     """A noisy total, flat."""
 
     total: np.ndarray  # float64
-    own: np.ndarray  # what this party added, its noise included
+    own: np.ndarray  # what this party added, its noise included; zeros where it was late (`on_dropout: continue`)
     exact: np.ndarray  # the same without noise: it stays here
     deviation: float  # of the noise in the total
 
@@ -65,7 +65,7 @@ class Noisy:
 class PrivateTotal:
     """A data_holder's side of the noisy sums of one step."""
 
-    def __init__(self, ctx: Context, params: SumParams, privacy: Privacy, total: Total, sums: int = 1) -> None:
+    def __init__(self, ctx: Context, params: SumParams, privacy: Privacy, total: OpenTotal, sums: int = 1) -> None:
         """Add by `total`, as often as `sums`; `CryptoError` where colluders leave no share of noise."""
         self._ctx, self._privacy, self._total, self._sums = ctx, privacy, total, sums
         shared = privacy.mechanism == "gaussian" and params.protection != "plain"
@@ -98,6 +98,7 @@ class PrivateTotal:
         self._ctx.metric("saturated", float(saturated), round_number)
         own = np.ldexp(kept.astype(np.float64), -lanes.fraction)
         total = self._total(own, lanes, round_number, bound, name).astype(np.float64)
+        own = own if self._total.contributed else np.zeros_like(own)
         return Noisy(total, own, np.ldexp(exact.astype(np.float64), -lanes.fraction), self.deviation(release, lanes))
 
     def deviation(self, release: Release, lanes: Lanes) -> float:

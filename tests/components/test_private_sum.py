@@ -190,3 +190,40 @@ def test_rounds_share_the_epsilon_of_a_step():
     assert isinstance(many, Release)
     assert epsilon([many] * 20, DP["delta"]) <= 1.0 < epsilon([many] * 21, DP["delta"])
     assert many.scale > 4 * one.scale
+
+
+def test_where_parties_may_drop_out_the_shares_of_those_that_stay_are_enough():
+    parties = [f"bank_{n}" for n in range(6)]
+    ctx = type("Ctx", (), {"parties": lambda self, role: parties})()
+
+    def shares(**how):
+        return PrivateTotal(ctx, SumParams(**how), Privacy(**DP | {"colluders": 1}), None).release(10, BITS).shares
+
+    assert shares() == 4
+    assert shares(on_dropout="continue", colluders=1) == 2  # a total may be over four
+
+
+def test_who_is_late_has_added_nothing_to_what_it_takes_off_again():
+    class Late:
+        contributed = False
+
+        def __call__(self, values, *_):
+            return 0 * values
+
+    class Ctx:
+        def parties(self, role):
+            return BANKS
+
+        def metric(self, *_):
+            pass
+
+        def charge(self, *_):
+            pass
+
+        def require(self, condition, *_, **__):
+            assert condition
+
+    late = PrivateTotal(Ctx(), SumParams(), Privacy(**DP), Late())
+    found = late([(np.array([1]), np.array([1.0]))], 5, Lanes(32, BITS, 3), 0, bytes(32), "late")
+    assert not found.own.any()
+    assert found.exact[1] == 1.0
