@@ -23,7 +23,10 @@ BENCHMARKS = {
 }  # fmt: skip
 ALL = "all"
 # What one benchmark alone takes.
-OPTIONS = {"attacks": ("seed", "fast"), "psi": ("curve", "rsa"), "quality": ("data", "seed", "fast", "mf", "resume")}
+OPTIONS = {
+    "attacks": ("seed", "fast"), "psi": ("curve", "rsa"), "quality": ("data", "seed", "fast", "mf", "resume"),
+    "training": ("resume", "large"),
+}  # fmt: skip
 
 
 @app.command()
@@ -49,8 +52,9 @@ def bench(
     mf: Annotated[bool, typer.Option("--mf", help="quality: ratings of ml-1m too.")] = False,
     resume: Annotated[
         list[Path] | None,
-        typer.Option(help="quality: a JSON file of results that are not computed again; may be repeated."),
+        typer.Option(help="quality, training: a JSON file of results that are not computed again; may be repeated."),
     ] = None,
+    large: Annotated[bool, typer.Option("--large", help="training: 20 million ratings, and nothing else.")] = False,
 ) -> None:
     """Measure, interleaved with a peer in the same run, and print ratios with their spread."""
     from bench.frame import Suite, measure, show, write
@@ -59,6 +63,7 @@ def bench(
     if unknown := set(names) - set(BENCHMARKS):
         raise SpecError("no such benchmark", expected=", ".join([*BENCHMARKS, ALL]), found=", ".join(unknown))
     given = {"curve": curve, "rsa": rsa, "data": data, "seed": seed, "fast": fast, "mf": mf, "resume": resume}
+    given["large"] = large
     options = _options(names, {option: value for option, value in given.items() if value})
     rows, header = [], dict[str, Any]()
     out = console()

@@ -8,18 +8,24 @@
                  k = 37 makes up for the rows that have none of that
     a node       CPU of its start beyond imports
     a sum        the aggregator's CPU for a party, up to 32 parties in threads of one process
+    compression  RMSE and bytes with short lanes and rows in turn (`training_compression`), sums in the open
+    a slow bank  seconds of a round (`training_slow`), sums in the open
+
+With --large 20 million ratings instead, and the memory that they take (`training_large`). The local step is numpy's: no
+compiler of Python is among what the product needs, so there is no other to compare with.
 
 A Paillier ciphertext is twice as long as what it holds, so bytes cannot be below twice those of the same lanes in the
-clear; beside them stands what the same values take as float32, which is how frameworks send them. Parties share the
+clear; beside them stands what all items take as float32, which is how frameworks send them. Parties share the
 cores of one machine, with whatever else runs there (`load` in the header), so the clock sees their work one after the
 other; CPU seconds of all parties stand beside it. Without ACCORD_DATA ratings are made up.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,8 +34,13 @@ from typing import Any
 
 from bench.frame import Case, Figure, Suite
 from bench.sets import BANKS
+from bench.training_compression import Curves, compression, earlier
+from bench.training_curve import page, picture
 from bench.training_floor import VALUES, lone_node, loop, start_cpu, sum_cpu
+from bench.training_large import Large, large
+from bench.training_open import split
 from bench.training_run import MIB, Job, Run, Trainer, shared_out
+from bench.training_slow import Paces, paces
 
 KEY_BITS = 3072
 TARGETS = {"secagg": "<= 1.15", "secagg, bytes": "<= 1.05", "paillier": "<= 15", "paillier, bytes": "<= 1.5"}
@@ -37,6 +48,7 @@ TOLD = ("cpu_seconds", "mib")
 ROUND_LIMIT, START_LIMIT = 0.3, 1.0  # s, CPU-s
 LARGE = {"embedding_size": 32, "rounds": 2, "key_bits": KEY_BITS}
 ONE = {**LARGE, "local_epochs": 1}
+SHORT = {**ONE, "rounds": 4, "row_share": 0.3, "lane": 10}  # its first sum, of counts, weighs less in more rounds
 PEERS = {"embedding_size": 37, "rounds": 10, "local_epochs": 1, "min_raters_per_item": 2}
 
 
@@ -47,6 +59,7 @@ class Jobs:
     default: Job
     one: Job
     peers: Job
+    short: Job
     parties: tuple[int, ...] = (4, 8, 16, 32)
 
 
@@ -56,34 +69,44 @@ def published() -> Jobs:
     return Jobs(
         Job("ML-1M, 8 local epochs", origin, large, LARGE), Job("ML-1M, one local epoch", origin, large, ONE),
         Job("ML-100K, one local epoch", small_origin, small, PEERS),
+        Job("ML-1M, one local epoch, 30% of rows in turn, 10 bits", origin, large, SHORT),
     )  # fmt: skip
 
 
 @contextmanager
-def cases(jobs: Jobs | None = None) -> Iterator[Suite]:
-    """Yield the cases."""
-    jobs = jobs or published()
+def cases(jobs: Jobs | None = None, resume: Sequence[Path] = (), large: bool = False) -> Iterator[Suite]:
+    """Yield the cases; trainings in the JSON files `resume` are not repeated for the compression."""
     with tempfile.TemporaryDirectory() as folder:
-        runs = Runs(Trainer(Path(folder) / "nodes"))
-        home = lone_node(Path(folder) / "start")
-        listed = [
-            *_protection(runs, jobs.default, TARGETS),
-            *_protection(runs, jobs.one, {}),
-            *_round(runs, jobs.peers),
-        ]
-        start = partial(start_cpu, home)
-        listed.append(
-            Case("start of a node, beyond imports", "limit of 1 CPU-s", "CPU-s", start, _limit(START_LIMIT), "<= 1")
-        )
-        listed += _sums(jobs.parties)
-        header = {
-            "training": {
-                "load": os.getloadavg(),
-                "jobs": [_described(job) for job in (jobs.default, jobs.one, jobs.peers)],
-                "runs": runs.documents,
-            }
-        }
-        yield Suite(listed, header)
+        trainer = Trainer(Path(folder) / "nodes")
+        yield _many(trainer) if large else _all(jobs or published(), trainer, Path(folder), resume)
+
+
+def _many(trainer: Trainer) -> Suite:
+    """Return the cases with 20 million ratings."""
+    found = Large(trainer)
+    return Suite([*large(found)], found.header)
+
+
+def _all(jobs: Jobs, trainer: Trainer, folder: Path, resume: Sequence[Path]) -> Suite:
+    runs, home = Runs(trainer), lone_node(folder / "start")
+    listed = [
+        *_protection(runs, jobs.default, TARGETS), *_protection(runs, jobs.one, {}), *_short(runs, jobs.short),
+        *_round(runs, jobs.peers),
+    ]  # fmt: skip
+    start = partial(start_cpu, home)
+    listed.append(
+        Case("start of a node, beyond imports", "limit of 1 CPU-s", "CPU-s", start, _limit(START_LIMIT), "<= 1")
+    )
+    listed += _sums(jobs.parties)
+    described = [_described(job) for job in (jobs.default, jobs.one, jobs.peers, jobs.short)]
+    header: dict[str, Any] = {"load": os.getloadavg(), "local step": "numpy", "jobs": described, "runs": runs.documents}
+    if os.environ.get("ACCORD_DATA") is None:  # made-up ratings have no RMSE to speak of
+        return Suite(listed, {"training": header}, ["compression and a slow bank: NOT MEASURED without ACCORD_DATA"])
+    read = [json.loads(file.read_text(encoding="utf-8"))["training"]["compression"] for file in resume]
+    curves, slow = Curves(found=earlier([each for file in read for each in file])), Paces(split("ml-100k", 1))
+    header |= {"compression": curves.documents, "slow": slow.documents}
+    listed += [*paces(slow, "ml-100k"), *compression(curves)]
+    return Suite(listed, {"training": header}, picture=lambda _, path: picture(curves, path), page=page(curves))
 
 
 @dataclass
@@ -134,6 +157,14 @@ def _protection(runs: Runs, job: Job, targets: Mapping[str, str]) -> list[Case]:
              once=what.startswith("paillier"))
         for what, peer, unit, ours, theirs in rows
     ]  # fmt: skip
+
+
+def _short(runs: Runs, job: Job) -> Iterator[Case]:
+    """Yield bytes with shared coordinates in short lanes, as they really travel."""
+    for name, target in (("secagg", None), ("paillier", "<= 0.2")):
+        yield Case(f"{job.name}: {name}", "", "s", runs.seconds(job, name), None, once=True)
+        yield Case(f"{job.name}: {name}, bytes", "float32, counted", "MiB", partial(runs.told, job, name, "mib"),
+                   partial(float32_mib, job), target, once=True)  # fmt: skip
 
 
 def _round(runs: Runs, job: Job) -> list[Case]:

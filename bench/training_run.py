@@ -67,6 +67,7 @@ class Run:
     rows: float  # that are shared after the last round
     saturated: float  # values that were clipped in the last round, at the first bank
     digest: str  # of the shared item side
+    memory: Mapping[str, list[int]]  # largest resident size of a bank in bytes, from its start to the end of each round
 
     @property
     def cpu_seconds(self) -> float:
@@ -102,6 +103,7 @@ class Trainer:
             {party: each["cpu"] for party, each in told.items()},
             sum(each["bytes"] + each["around"] for each in told.values()),
             metrics["shared_rows"], metrics["saturated"], self._digests[job.name],
+            {bank: told[bank]["memory"] for bank in BANKS},
         )  # fmt: skip
 
     def _tables(self, job: Job, party: str) -> dict[str, Any]:

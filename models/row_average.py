@@ -20,8 +20,9 @@ Counts = NDArray[np.int64]
 
 def row_weights(user: NDArray[np.int32], item: NDArray[np.int32], items: int, min_raters: int) -> Counts:
     """Return w (I,): how many different users rated each item, 0 where they are fewer than `min_raters`."""
-    pairs = np.unique(np.stack([item, user]), axis=1)
-    raters = np.bincount(pairs[0], minlength=items).astype(np.int64)
+    users = int(user.max(initial=-1)) + 1
+    pairs = np.unique(item.astype(np.int64) * users + user)
+    raters = np.bincount(pairs // max(users, 1), minlength=items).astype(np.int64)
     return np.where(raters >= min_raters, raters, 0)
 
 

@@ -9,7 +9,7 @@ import bench.training_run
 from base.errors import StateError
 from bench.cli import app
 from bench.sets import BANKS
-from bench.training import LARGE, ONE, PEERS, Jobs, cases, float32_mib
+from bench.training import LARGE, ONE, PEERS, SHORT, Jobs, cases, float32_mib
 from bench.training_floor import lone_node, loop, start_cpu, sum_cpu
 from bench.training_run import Job, Run, Trainer, generated, shared_out
 
@@ -23,7 +23,7 @@ def job(name="small", **params):
 
 def trained(trainer, job, protection):
     wall, sent = {"plain": (2.0, 100), "secagg": (3.0, 104), "paillier": (8.0, 205)}[protection]
-    return Run(job.name, protection, wall, {"bank_a": wall / 2, "bank_b": wall}, sent, 40.0, 0.0, "d")
+    return Run(job.name, protection, wall, {"bank_a": wall / 2, "bank_b": wall}, sent, 40.0, 0.0, "d", {})
 
 
 def test_generated_ratings_have_a_long_tail_and_every_bank_has_its_own_people():
@@ -65,6 +65,8 @@ def test_four_processes_train_one_model_under_every_protection(tmp_path):
         assert 0 < max(run.cpu.values()) < 60
         assert 0 < run.wall < 60
         assert 0 < run.rows <= 40
+        assert set(run.memory) == set(BANKS)
+        assert all(len(sizes) == 2 and 0 < sizes[0] <= sizes[1] for sizes in run.memory.values())
 
 
 def test_another_model_has_no_figure(tmp_path):
@@ -99,7 +101,9 @@ def test_a_node_that_starts_takes_more_than_its_imports(tmp_path):
 
 
 def test_the_command_writes_rows_and_runs(tmp_path, monkeypatch):
-    jobs = Jobs(job("default"), job("one", local_epochs=1), job("peers", rounds=3), parties=(3, 4))
+    monkeypatch.delenv("ACCORD_DATA", raising=False)
+    short = job("short", rounds=4, row_share=0.3, lane=10)
+    jobs = Jobs(job("default"), job("one", local_epochs=1), job("peers", rounds=3), short, parties=(3, 4))
     monkeypatch.setattr(bench.training, "published", lambda: jobs)
     monkeypatch.setattr(bench.training, "start_cpu", lambda home: 0.5)
     monkeypatch.setattr(Trainer, "train", trained)
@@ -116,6 +120,8 @@ def test_the_command_writes_rows_and_runs(tmp_path, monkeypatch):
     assert rows["default: secagg, bytes", "plain"]["met"]
     assert rows["default: secagg, CPU", "plain"]["ours"] == 4.5
     assert rows["one: secagg", "plain"]["target"] is None
+    assert rows["short: paillier, bytes", "float32, counted"]["target"] == "<= 0.2"
+    assert "NOT MEASURED" in result.output  # the compression
     assert rows["peers: a round, secagg", "limit of 0.3 s"]["theirs"] == 0.3
     assert rows["peers: a round, secagg", "limit of 0.3 s"]["ours"] == 1  # 3 seconds, 3 rounds
     assert rows["peers: a round, secagg", "loop in one process"]["theirs"] > 0
@@ -123,11 +129,12 @@ def test_the_command_writes_rows_and_runs(tmp_path, monkeypatch):
     done = [(run["job"], run["protection"]) for run in document["training"]["runs"]]
     assert done.count(("default", "plain")) == done.count(("one", "secagg")) == 2
     assert done.count(("default", "paillier")) == done.count(("one", "paillier")) == 1
-    assert [each["name"] for each in document["training"]["jobs"]] == ["default", "one", "peers"]
+    assert [each["name"] for each in document["training"]["jobs"]] == ["default", "one", "peers", "short"]
 
 
-def test_targets_and_sizes_are_those_that_are_published():
-    with cases(Jobs(job("a"), job("b"), job("c"))) as suite:
+def test_targets_and_sizes_are_those_that_are_published(monkeypatch):
+    monkeypatch.delenv("ACCORD_DATA", raising=False)
+    with cases(Jobs(job("a"), job("b"), job("c"), job("d"))) as suite:
         targets = {(case.name, case.peer): case.target for case in suite.cases if case.target}
     name = "aggregator of {} parties, a party and sum of 55,506 values"
     assert targets == {
@@ -136,9 +143,11 @@ def test_targets_and_sizes_are_those_that_are_published():
         ("a: paillier", "plain"): "<= 15",
         ("a: paillier, bytes", "plain"): "<= 1.5",
         ("c: a round, secagg", "limit of 0.3 s"): "<= 1",
+        ("d: paillier, bytes", "float32, counted"): "<= 0.2",
         ("start of a node, beyond imports", "limit of 1 CPU-s"): "<= 1",
         **{(name.format(n), "4 parties"): "<= 1.2" for n in (8, 16, 32)},
     }
     assert LARGE["embedding_size"] == ONE["embedding_size"] == 32
     assert LARGE["key_bits"] == 3072
+    assert (SHORT["row_share"], SHORT["lane"], LARGE["key_bits"]) == (0.3, 10, SHORT["key_bits"])
     assert (PEERS["embedding_size"] + 1) * 1474 >= 55_506  # items with two raters at one of three banks
