@@ -23,7 +23,7 @@ def test_a_step_that_a_person_stops_ends_at_the_nodes_and_a_clear_makes_the_run_
 ):
     nodes, rest = scheduled
     dag, step = "horizontal_mf", "train"
-    nodes.halt("bureau", "send total 1")  # a round is through, and the next one is not
+    nodes.halt("bureau", "send total 2")  # the first round is through, and the second one is not
     run = rest.trigger(dag)
     nodes.await_halt("bureau", seconds=600)
     await_triggerer(rest, dag, run, step)

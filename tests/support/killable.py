@@ -24,6 +24,7 @@ import psutil
 
 HALT, HALTED = "halt", "halted"
 SECONDS = 60
+ONE_AT_A_TIME = threading.Lock()
 
 
 class KillableNodes:
@@ -138,6 +139,9 @@ def worker():
 
 def _at(moment, key):
     wish = Path(sys.argv[1]) / HALT
-    if wish.exists() and wish.read_text() == f"{moment} {key.name} {key.seq}":
-        wish.rename(wish.with_name(HALTED))
+    with ONE_AT_A_TIME:  # a message to several parties leaves in as many threads
+        here = wish.exists() and wish.read_text() == f"{moment} {key.name} {key.seq}"
+        if here:
+            wish.rename(wish.with_name(HALTED))
+    if here:
         threading.Event().wait()

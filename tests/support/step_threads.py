@@ -73,7 +73,7 @@ class Threads:
             services = Services(keys, party.encode() * 8, None, specs_here, None, spending.charge)
             channel = Channel(
                 party, parties[party], roles, run, step, attempt, table, carriers[party], ledgers[party],
-                deadline_seconds=60, cancelled=lambda: stop[0] if stop else None,
+                deadline_seconds=300, cancelled=lambda: stop[0] if stop else None,
             )  # fmt: skip
             spills = Spill(self.folder / party / "spill")
             ctx = StepContext(

@@ -62,11 +62,11 @@ def test_without_a_party_name_the_address_must_be_in_the_certificate(net):
 
 
 def test_nobody_at_the_address(authority):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(PeerDown, match="cannot be reached") as caught:
-        call(Address("127.0.0.1", port, "bureau"), authority.identity("north"))
+    with socket.socket() as held:  # nobody listens there, and nobody else can
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        with pytest.raises(PeerDown, match="cannot be reached") as caught:
+            call(Address("127.0.0.1", port, "bureau"), authority.identity("north"))
     assert "refused" in caught.value.found
     assert "start that node" in caught.value.remedy
     assert caught.value.where == f"127.0.0.1:{port}"
