@@ -65,8 +65,8 @@ def curves(plan, **rounds):
     return Curves(found=earlier(documents))
 
 
-PLAN = Plan("small", (1, 2), 8, tuple(ARMS), 0.002, 0.91)
 JUDGED = "30% of rows in turn, 10 bits"
+PLAN = Plan("small", (1, 2), 8, tuple(ARMS), (JUDGED,), 0.002, 0.91)
 
 
 def test_an_arm_is_judged_by_its_bytes_and_by_what_it_loses():
@@ -79,6 +79,7 @@ def test_an_arm_is_judged_by_its_bytes_and_by_what_it_loses():
     spent = cases[f"small, {JUDGED}: until RMSE 0.91", "float32, the same rows"]
     assert spent.ours() == pytest.approx(5 * 25 / 1e6)
     assert spent.theirs() == pytest.approx(4 * 240 / 1e6)
+    assert cases[f"small, {TOP}: a round", "float32, all items"].target is None
     assert f"small, {DENSE}: RMSE above dense, 16 bits" not in {name for name, _ in cases}
 
 
