@@ -57,7 +57,7 @@ bench-large: setup bench-peers ## psi at 10 million ids a side (curve) and 1 mil
 		--json docs/results/psi_large.json
 
 quality: setup  ## quality on the public data below ACCORD_DATA: about an hour
-	@$(BIN)/accord bench quality --json docs/results/quality.json
+	@$(BIN)/accord bench quality --ncf --json docs/results/quality.json
 
 bench-peers: .venv-bench/.ready ## the libraries to measure against, in an environment of their own
 

@@ -24,7 +24,7 @@ BENCHMARKS = {
 ALL = "all"
 # What one benchmark alone takes.
 OPTIONS = {
-    "attacks": ("seed", "fast"), "psi": ("curve", "rsa"), "quality": ("data", "seed", "fast", "mf", "resume"),
+    "attacks": ("seed", "fast"), "psi": ("curve", "rsa"), "quality": ("data", "seed", "fast", "mf", "ncf", "resume"),
     "training": ("resume", "large"),
 }  # fmt: skip
 
@@ -50,6 +50,7 @@ def bench(
         bool, typer.Option("--fast", help="attacks: one seed, fewer people; quality: ml-100k with one seed.")
     ] = False,
     mf: Annotated[bool, typer.Option("--mf", help="quality: ratings of ml-1m too.")] = False,
+    ncf: Annotated[bool, typer.Option("--ncf", help="quality: NeuMF on ml-100k too.")] = False,
     resume: Annotated[
         list[Path] | None,
         typer.Option(help="quality, training: a JSON file of results that are not computed again; may be repeated."),
@@ -63,7 +64,7 @@ def bench(
     if unknown := set(names) - set(BENCHMARKS):
         raise SpecError("no such benchmark", expected=", ".join([*BENCHMARKS, ALL]), found=", ".join(unknown))
     given = {"curve": curve, "rsa": rsa, "data": data, "seed": seed, "fast": fast, "mf": mf, "resume": resume}
-    given["large"] = large
+    given |= {"ncf": ncf, "large": large}
     options = _options(names, {option: value for option, value in given.items() if value})
     rows, header = [], dict[str, Any]()
     out = console()

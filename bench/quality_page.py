@@ -58,7 +58,7 @@ ratings. Parameters were chosen on validation items; they stand in the JSON file
 | one for all | the same, nothing put back (`complete: false`) |
 | federated, ε = … | with noise (`dp`): ε for one person at one bank, nothing thresholded; the gate's verdict below |
 | unprotected | the sum of everything, **no thresholds**: histories can be read from it; iALS refuses it |
-| pooled | float64, all histories in one place; iALS in the size that is best there |
+| pooled | float64, all histories in one place; iALS and NCF with the settings that are best there |
 | pooled, thresholded | float64 in one place, the statistics behind *one for all* |
 """
 

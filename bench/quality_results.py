@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.quality_ratings import judge_ratings
-from bench.quality_run import COMPONENTS, TUNED, WITH_NOISE, Found, Trial
+from bench.quality_run import COMPONENTS, NCF, TUNED, WITH_NOISE, Found, Trial
 from components import horizontal_mf
 
 MF = "mf"
@@ -20,7 +20,10 @@ GATE = "HR@10, or it is refused"  # how rows end that say whether an arm loses t
 IALS = {"second_moments": True, "lane": 64, "fraction": 32}
 # Found on validation items (seed 11); what is not named is the component's default.
 SETTINGS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "ml-100k": {"ease": {"reg": 500.0}, "slist": {"reg": 800.0}, "ials": IALS, MF: {"rounds": 20}},
+    "ml-100k": {
+        "ease": {"reg": 500.0}, "slist": {"reg": 800.0}, "ials": IALS, NCF: {"rounds": 12},
+        MF: {"rounds": 20},
+    },
     "lastfm-2k": {"ease": {"reg": 100.0}, "ials": {**IALS, "unobserved": 0.1}},
     "ml-1m": {
         "ease": {"reg": 1000.0}, "slist": {"reg": 1000.0},
@@ -31,10 +34,11 @@ SETTINGS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 # its own settings.
 POOLED: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("ml-100k", "ials"): {"embedding_size": 32}, ("lastfm-2k", "ials"): {"embedding_size": 64},
-    ("ml-1m", "ials"): {"embedding_size": 32},
+    ("ml-1m", "ials"): {"embedding_size": 32}, ("ml-100k", NCF): {"rounds": 10, "batch_size": 1024},
 }  # fmt: skip
 ALONE: Mapping[tuple[str, str], Mapping[str, Any]] = {
-    **POOLED, ("lastfm-2k", "ials"): {"embedding_size": 32}, ("ml-100k", "slist"): {"reg": 600.0}
+    **POOLED, ("lastfm-2k", "ials"): {"embedding_size": 32}, ("ml-100k", "slist"): {"reg": 600.0},
+    ("ml-100k", NCF): {"rounds": 8},
 }  # fmt: skip
 # Noise for one person at one bank; `clip`, found on validation items, bounds the norm of all that the person adds.
 CLIPS: Mapping[tuple[str, str], float] = {("ml-100k", "ease"): 50.0}

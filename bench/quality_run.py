@@ -8,7 +8,7 @@
     federated, ε = 1     the same as *federated* with noise (`dp`): one person at one bank, δ in the parameters
     popularity           the bank's own most frequent items for everyone
     pooled               float64, all histories in one place (`bench.quality_pooled`)
-    pooled, thresholded  float64 in one place, on the statistics behind *one for all*
+    pooled, thresholded  float64 in one place, on the statistics behind *one for all*; NCF has none
 
 All are judged by `evaluate_ranking` on the same candidates, two at a time: its control may be any model of the kind.
 """
@@ -25,11 +25,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench import quality_pooled
+from bench import quality_ncf, quality_pooled
 from bench.parties import run_step
 from bench.quality_once import computed_once
 from bench.sets import BANKS, banks
-from components import evaluate_ranking, horizontal_ease, horizontal_ials, horizontal_slist, split_leave_one_out
+from components import (
+    evaluate_ranking,
+    horizontal_ease,
+    horizontal_ials,
+    horizontal_ncf,
+    horizontal_slist,
+    split_leave_one_out,
+)
 from components.contract import Arrays, Component, Outputs
 from components.split_tables import catalogue_digest, histories
 from models import ease, ranking, slist
@@ -39,8 +46,10 @@ from models.thresholds import enough_raters
 
 ROLES = {"data_holder": BANKS, "aggregator": ("bureau",)}
 COMPONENTS: Mapping[str, Component] = {
-    "ease": horizontal_ease.COMPONENT, "slist": horizontal_slist.COMPONENT, "ials": horizontal_ials.COMPONENT
+    "ease": horizontal_ease.COMPONENT, "slist": horizontal_slist.COMPONENT, "ials": horizontal_ials.COMPONENT,
+    "ncf": horizontal_ncf.COMPONENT,
 }  # fmt: skip
+NCF = "ncf"  # trained in rounds: no statistics that a pooled model could be solved from
 OFF = {"min_raters": 1, "min_pairs": 1, "complete": False}  # no thresholds
 ONCE = ((ease, "statistics"), (ease, "solve"), (slist, "statistics"), (slist, "orders"), (slist, "solve"))
 PLACES = 10
@@ -95,9 +104,11 @@ class Trial:
             models = self._models(kind, settings, pooled, alone)
             for ε, dp in (private or {}).items():
                 models[WITH_NOISE + ε] = _each(self._trained(COMPONENTS[kind], {**settings, "dp": dp}), "model")
+        params = COMPONENTS[kind].params.model_validate(settings).model_dump()
+        if kind == NCF:
+            return Found(self._judged(kind, models), split=self.counts(params["min_raters_per_item"]))
         same = self._same(kind, models.get("one for all", models["federated"]), models["pooled, thresholded"])
-        least = COMPONENTS[kind].params.model_validate(settings).model_dump()["min_raters"]
-        return Found(self._judged(kind, models), *same, self.counts(least))
+        return Found(self._judged(kind, models), *same, self.counts(params["min_raters"]))
 
     def _models(
         self, kind: str, settings: Mapping[str, Any], pooled: Mapping[str, Any], alone: Mapping[str, Any]
@@ -110,9 +121,10 @@ class Trial:
         if "min_pairs" in part.params.model_fields:
             models["unprotected"] = _each(self._trained(part, {**settings, **OFF}), "model")
         digest, params = catalogue_digest(self._ratings[BANKS[0]]), part.params.model_validate(settings)
-        fit = partial(quality_pooled.fit, kind, seed=self._seed, catalogue=digest)
+        fit = quality_ncf.fit if kind == NCF else partial(quality_pooled.fit, kind)
+        fit = partial(fit, seed=self._seed, catalogue=digest)
         open_ = params.model_copy(update={**OFF, **pooled})
-        for arm, given in (("pooled", open_), ("pooled, thresholded", params)):
+        for arm, given in (("pooled", open_), ("pooled, thresholded", params))[: 1 if kind == NCF else 2]:
             models[arm] = dict(zip(BANKS, fit(own, given), strict=True))
         if alone:
             given = params.model_copy(update={**OFF, **alone})
@@ -163,7 +175,7 @@ def _pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
     own = [arm for arm in arms if arm.startswith("bank alone")]
     shared = [arm for arm in arms if arm not in own]
     first, rest = shared[: len(own)], shared[len(own) :]
-    return [*zip(first, own, strict=True), *zip_longest(rest[::2], rest[1::2], fillvalue=rest[-1])]
+    return [*zip(first, own, strict=True), *zip_longest(rest[::2], rest[1::2], fillvalue=shared[-1])]
 
 
 def _each(outputs: Mapping[str, Any], name: str) -> Models:

@@ -3,10 +3,12 @@ import json
 
 import numpy as np
 import pytest
+from small_histories import as_lists, histories
 from typer.testing import CliRunner
 
 import bench.quality_results
 from base.errors import EnvironmentMissing, SpecError
+from bench import quality_ncf
 from bench.cli import app
 from bench.quality import cases
 from bench.quality_pooled import fit
@@ -14,11 +16,15 @@ from bench.quality_ratings import judge_ratings
 from bench.quality_results import SETTINGS
 from bench.quality_run import COMPONENTS, Trial, _same_lists
 from bench.sets import BANKS, SETS, banks
+from components.horizontal_ncf import HorizontalNcfParams
 from models.histories import Histories
 
 USERS, ITEMS = 330, 150
 IALS = {"second_moments": True, "min_raters": 16, "embedding_size": 4, "sweeps": 3, "lane": 64, "fraction": 32}
-SMALL = {"ease": {"reg": 30.0}, "slist": {"reg": 30.0}, "ials": IALS, "mf": {"rounds": 2, "local_epochs": 1}}
+SMALL = {
+    "ease": {"reg": 30.0}, "slist": {"reg": 30.0}, "ials": IALS, "ncf": {"rounds": 1, "negatives": 1},
+    "mf": {"rounds": 2, "local_epochs": 1},
+}  # fmt: skip
 ARMS = {"popularity", "bank alone", "federated", "pooled", "pooled, thresholded"}
 
 
@@ -81,6 +87,26 @@ def test_every_arm_is_judged_and_lists_are_those_of_the_pooled_model(public, kin
     same = found.arms.get("one for all", found.arms["federated"])
     assert same == pytest.approx(found.arms["pooled, thresholded"], abs=0.005)
     assert found.arms["pooled"] != pytest.approx(found.arms["bank alone"], abs=1e-6)
+
+
+def test_ncf_has_its_arms(public):
+    found = Trial("ml-100k", 1).judge("ncf", SMALL["ncf"], {"rounds": 3}, {"rounds": 2})
+    assert set(found.arms) == ARMS - {"pooled, thresholded"} | {"bank alone, tuned"}
+    gains = [figures["test.full.ndcg10"] for figures in found.arms.values()]
+    assert len(set(gains)) == len(gains)
+    assert 0 < found.split["test items that survive"] < 1
+
+
+def test_pooled_ncf_has_a_row_for_everybody_at_their_own_bank():
+    lists = [[[0, 2], [1]], [[2, 3, 1]], [[0], [3, 0], [1, 2]]]
+    params = HorizontalNcfParams(rounds=1, batch_size=2)
+    own = [histories(bank, 4) for bank in lists]
+    parts = quality_ncf.fit(own, params, 1, "00" * 32)
+    (whole,) = quality_ncf.fit([quality_ncf.together(own)], params, 1, "00" * 32)
+    assert as_lists(quality_ncf.together(own)) == [*lists[0], *lists[1], *lists[2]]
+    np.testing.assert_array_equal(np.concatenate([part["P"] for part in parts]), whole["P"])
+    assert [len(part["P"]) for part in parts] == [2, 1, 3]
+    assert all(np.array_equal(part["V"], whole["V"]) for part in parts)
 
 
 def test_another_model_has_other_lists(public):
@@ -148,13 +174,20 @@ def test_the_command_writes_figures_a_page_and_a_picture(public, tmp_path, monke
 
 
 def test_cases_are_those_that_were_asked_for():
-    with cases() as every, cases(fast=True) as few, cases(data=("ml-1m",), seed=(7,), mf=True) as one:
+    with (
+        cases() as every,
+        cases(fast=True) as few,
+        cases(data=("ml-1m",), seed=(7,), mf=True) as one,
+        cases(data=("ml-100k",), seed=(7,), fast=True, ncf=True) as neural,
+    ):
         names = [case.name for case in every.cases]
         assert sum("seed" in name for name in names) == 3 * (4 + 2 + 3)
         assert [c.name for c in few.cases if "seed" in c.name] == [
             f"ml-100k {m}, seed 1" for m in ("ease", "slist", "ials")
         ]
         assert [c.name for c in one.cases if "seed" in c.name] == [f"ml-1m {m}, seed 7" for m in SETTINGS["ml-1m"]]
+        assert [c.name for c in neural.cases if "ncf, seed" in c.name] == ["ml-100k ncf, seed 7"]
+        assert not any("ncf" in name for name in names)
     with pytest.raises(SpecError, match="no such data set"), cases(data=("netflix",)):
         pass
 
