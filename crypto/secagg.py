@@ -95,6 +95,7 @@ class _Round(Secret):
         self.key = X25519PrivateKey.generate()
         self.offered: dict[str, bytes] = {}  # s_v of U_2, the parties that masks run with
         self.shares: dict[str, tuple[Share, Share]] = {}  # own shares of s_v and b_v
+        self.over = self.values = b""  # digests of round, model, rows and layout; of the own values as packed
         self.y = b""
         self.survivors: dict[str, bytes] = {}
         self.stage = "begun"  # then masked, agreed, revealed
@@ -142,6 +143,7 @@ class Party(Secret):
         lasting = sha(self._terms.lasting, model, selection, repr((number, lanes, size)).encode())
         context = sha(self._terms.encoded, lasting, self._signed_roster)
         self._round = now = _Round(number, context, lasting, lanes, size)
+        now.over = sha(model, selection, repr((number, lanes, size)).encode())
         if self._terms.threshold is None:
             now.key, now.offered = self._key, self._adverts
             return None
@@ -165,7 +167,8 @@ class Party(Secret):
             if peer != self._party:
                 (plus if peer < self._party else minus).append(pair_seed(now.key, public, context))
         # All that a peer can make fail is behind; claim the pads, then use them.
-        self._claim("round", now.number, sha(now.lasting, digest(words)))
+        now.values = digest(words)
+        self._claim("round", now.number, sha(now.lasting, now.values))
         now.shares, now.offered, now.context = taken
         add_pads(words, plus, minus)
         now.y, now.stage = digest(words), "masked"
@@ -181,7 +184,9 @@ class Party(Secret):
                 found=len(survivors), remedy="a vector was changed or too many parties dropped: start a new attempt",
             )  # fmt: skip
         if self._terms.threshold is not None:
-            self._claim("survivors", now.number, sha(now.lasting, *(party.encode() for party in sorted(survivors))))
+            parties = sha(*(party.encode() for party in sorted(survivors)))
+            self._claim("survivors", now.number, sha(now.lasting, parties))
+            self._one_list(now, parties)
         now.survivors, now.stage = dict(survivors), "agreed"
         listed = list_digest(now.context, survivors)
         return Consent(listed, self._keys.sign(consent_text(self._party, listed)))
@@ -259,6 +264,15 @@ class Party(Secret):
             found = "no round" if self._round is None else self._round.stage
             raise StateError("not the time for this request", expected=stage, found=found)
         return self._round
+
+    def _one_list(self, now: _Round, listed: bytes) -> None:
+        """Keep of whom a sum with these own values is, in whatever run: over others too it would show who differs."""
+        name = f"secagg.list.{sha(now.over, now.values).hex()}"
+        if self._keys.keep(name, lambda: listed) != listed:
+            raise StateError(
+                "the same values were in a sum of other parties before", expected="the parties of that sum",
+                found="others", remedy="on_dropout: stop, or run again when the data have changed",
+            )  # fmt: skip
 
     def _claim(self, what: str, number: int, record: bytes) -> None:
         """Claim a round for this attempt, over `record`, for ever: `StateError` when it was over something else.
