@@ -6,9 +6,9 @@ bank's largest resident size stands in the JSON file after every round: it may n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,10 @@ class Large:
         """Return GB of the largest bank at the end of a round, from 1."""
         return max(sizes[after - 1] for sizes in self.run.memory.values()) / GB
 
-    def rate(self) -> float:
-        """Return seconds on the clock for a million ratings and epoch."""
+    def rate(self, seconds: Callable[[Run], float]) -> float:
+        """Return seconds for a million ratings and epoch."""
         ratings = sum(len(share.rating) for share in self.job.shares.values())
-        return self.run.wall / (ratings / 1e6) / (PARAMS["rounds"] * PARAMS["local_epochs"])
+        return seconds(self.run) / (ratings / 1e6) / (PARAMS["rounds"] * PARAMS["local_epochs"])
 
 
 def large(found: Large) -> Iterator[Case]:
@@ -82,4 +82,5 @@ def large(found: Large) -> Iterator[Case]:
     name, last = f"{found.users:,} people, {found.ratings:,} ratings", PARAMS["rounds"]
     yield Case(f"{name}: memory of a bank after round {last}", "after round 1", "GB", lambda: found.peak(last),
                lambda: found.peak(1), f"<= {GROWTH}", once=True)  # fmt: skip
-    yield Case(f"{name}: a million ratings and epoch", "", "s", found.rate, None, once=True)
+    for unit, seconds in (("s", lambda run: run.wall), ("CPU-s", lambda run: run.cpu_seconds)):
+        yield Case(f"{name}: a million ratings and epoch", "", unit, partial(found.rate, seconds), None, once=True)
