@@ -4,7 +4,7 @@ READY := .venv/.ready
 PORT := $(or $(ACCORD_PORT),7401)
 DEMO_PORTS := $(shell seq $(PORT) $$(($(PORT) + 3)))
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test check lint types imports bench bench-large bench-peers quality results docs clean
+.PHONY: help setup demo airflow test check lint types imports attacks bench bench-large bench-peers quality results docs clean
 
 help:           ## this list
 	@sed -n 's/^\([a-z-]*\): *[^#]*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,12 +49,15 @@ imports: setup
 	@$(BIN)/lint-imports
 
 bench: setup bench-peers ## every benchmark; results go to docs/results
-	@for name in crypto psi training; do $(BIN)/accord bench $$name --json docs/results/$$name.json || exit 1; done
+	@for name in crypto psi training gossip; do $(BIN)/accord bench $$name --json docs/results/$$name.json || exit 1; done
 
 bench-large: setup bench-peers ## psi at 10 million ids a side (curve) and 1 million (RSA), training on 20 million ratings: hours
 	@$(BIN)/accord bench training --large --json docs/results/training_large.json
 	@$(BIN)/accord bench psi --curve 1000000 --curve 10000000 --rsa 100000 --rsa 1000000 \
 		--json docs/results/psi_large.json
+
+attacks: setup  ## attacks on sums and rounds, with their numbers; results go to docs/results
+	@$(BIN)/accord bench attacks --json docs/results/attacks.json
 
 quality: setup  ## quality on the public data below ACCORD_DATA: about an hour
 	@$(BIN)/accord bench quality --ncf --json docs/results/quality.json
