@@ -64,5 +64,6 @@ def cases() -> Iterator[list[Case]]:
     yield [
         *(Case(f"one sum, {n} parties, no aggregator", "with an aggregator", "MiB",
                partial(traffic, n, "gossip"), partial(traffic, n, "aggregator"), once=True) for n in (3, 6, 9, 12)),
-        Case(f"push-sum of {NODES} nodes to {100 * NEAR:g} %, 20 % lost", "nothing lost", "steps", lost, smooth, once=True),
+        Case(f"push-sum of {NODES} nodes to {100 * NEAR:g} %, 20 % lost", "nothing lost", "steps", lost, smooth,
+             once=True),
     ]  # fmt: skip
