@@ -12,6 +12,7 @@ from typing import Any
 from bench.quality_ratings import judge_ratings
 from bench.quality_run import COMPONENTS, NCF, TUNED, WITH_NOISE, Found, Trial
 from components import horizontal_mf
+from components.contract import Component
 
 MF = "mf"
 OVER_SEEDS = "mean over seeds"  # unit of the rows that are judged
@@ -96,17 +97,24 @@ class Earlier:
         self.dates = [document["date"] for document in self._documents]
 
     def found(self, data: str, model: str, seed: int) -> Found | None:
-        """Return the result of a model on a split where one of them has it, with the parameters of today."""
+        """Return the result of a model on a split where one of them has it, with the parameters of today.
+
+        A parameter that is new since then has its default: that leaves what it is about as it was.
+        """
+        today, defaults = _parameters(data, model), _part(model).params().model_dump(mode="json")
         for document in self._documents:
             entry = document["quality"]["data"].get(data, {}).get(model)
-            if entry and entry["parameters"] == _parameters(data, model) and str(seed) in entry["by seed"]:
+            if entry and defaults | entry["parameters"] == today and str(seed) in entry["by seed"]:
                 return Found(**entry["by seed"][str(seed)])
         return None
 
 
+def _part(model: str) -> Component:
+    return horizontal_mf.COMPONENT if model == MF else COMPONENTS[model]
+
+
 def _parameters(data: str, model: str) -> dict[str, Any]:
-    part = horizontal_mf.COMPONENT if model == MF else COMPONENTS[model]
-    params = part.params.model_validate(SETTINGS[data][model]).model_dump(mode="json")
+    params = _part(model).params.model_validate(SETTINGS[data][model]).model_dump(mode="json")
     for arm, others in zip(("pooled", TUNED), _others(data, model), strict=True):
         params |= {f"{arm}: {name}": value for name, value in others.items()}
     return params | {f"{WITH_NOISE}{ε}: dp": dp for ε, dp in _private(data, model).items()}
