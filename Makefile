@@ -51,7 +51,8 @@ imports: setup
 bench: setup bench-peers ## every benchmark; results go to docs/results
 	@for name in crypto psi training gossip; do $(BIN)/accord bench $$name --json docs/results/$$name.json || exit 1; done
 
-bench-large: setup bench-peers ## psi at 10 million ids a side (curve) and 1 million (RSA), training on 20 million ratings: hours
+bench-large: setup bench-peers ## psi at 10 million ids, training on 20 million ratings, quality on ML-1M: hours
+	@$(BIN)/accord bench quality --data ml-1m --json docs/results/quality_large.json
 	@$(BIN)/accord bench training --large --json docs/results/training_large.json
 	@$(BIN)/accord bench psi --curve 1000000 --curve 10000000 --rsa 100000 --rsa 1000000 \
 		--json docs/results/psi_large.json
