@@ -106,8 +106,9 @@ class _Rows:
 def train(ctx: Context, params: AveragingParams, privacy: RoundsPrivacy, learner: Learner, total: OpenTotal) -> None:
     """Train; the learner then holds the shared rows and this party's own side. `total` is opened as `paid`."""
     ctx.require(
-        not (params.early_stopping or params.speed) and params.row_share == 1, "rounds with noise are all alike",
-        expected="early_stopping: false, speed: false, row_share: 1", found="another",
+        not (params.early_stopping or params.speed or params.adapt) and params.row_share == 1,
+        "rounds with noise are all alike",
+        expected="early_stopping, speed, adapt: false, row_share: 1", found="another",
         remedy="leave them out: a loss or a speed that is told is a release of its own",
     )  # fmt: skip
     add, kept = PrivateTotal(ctx, params, privacy, total, params.rounds + 1), ctx.checkpoint.resume()

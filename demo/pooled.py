@@ -23,7 +23,7 @@ from models import mf, vertical
 from models.metrics import root_mean, squared_error
 from pipelines.spec import PipelineSpec
 
-REGS = (0.10, 0.12, 0.15)  # λ that tuning tries
+REGS = (0.06, 0.10, 0.12, 0.15)  # λ that tuning tries
 MAX_EPOCHS, EVERY, PATIENCE = 100, 5, 2
 HELD_OUT = ("validation", "test")
 
