@@ -28,7 +28,8 @@ SETTINGS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "lastfm-2k": {"ease": {"reg": 100.0}, "ials": {**IALS, "unobserved": 0.1}},
     "ml-1m": {
         "ease": {"reg": 1000.0}, "slist": {"reg": 1000.0},
-        "ials": {**IALS, "embedding_size": 32, "min_raters": 128, "reg": 0.003, "sweeps": 4}, MF: {"rounds": 10},
+        "ials": {**IALS, "embedding_size": 32, "min_raters": 128, "reg": 0.003, "sweeps": 4},
+        MF: {"rounds": 10, "embedding_size": 32, "reg": 0.06, "start_deviation": 0.1, "local_epochs": 4},
     },
 }  # fmt: skip
 # Where other settings are better without thresholds or for a bank alone, the control has them too: it loses to none of
