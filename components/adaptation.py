@@ -4,7 +4,8 @@ Each party tells how long its last exchange took beside its training, as one mar
 in the vector of the round. Who comes last hardly waits for others, so the least ratio is that of the link. Above 1 the
 next round is a level shorter, below a quarter a level longer. Everybody learns the ratios, and not whose they are.
 
-The model then depends on the clock; the levels of all rounds are in the model as `schedule`, which a manifest can name.
+The model then depends on the clock; the levels of all rounds that were run are in the model as `schedule`, which a
+manifest can name.
 """
 
 from __future__ import annotations

@@ -21,11 +21,12 @@ party alone, with at least `min_raters_per_item` people behind it. Not different
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 from annotated_types import Ge, Gt, Le
+from pydantic import model_validator
 
 from base.canonical import digest, digest_bytes
 from components.adaptation import Adaptation
@@ -70,6 +71,12 @@ class AveragingParams(FirstParams):
     patience: Annotated[int, Ge(1)] = 3  # rounds without a better loss before training stops
     adapt: bool = False  # less travels while exchanging takes longer than training: depends on the clock
     speed: bool = False  # slow parties take fewer local steps: the model then depends on the clock
+
+    @model_validator(mode="after")
+    def _whole_losses(self) -> Self:
+        if self.early_stopping and self.on_dropout == "continue":
+            raise ValueError("early_stopping needs the loss of all parties, so on_dropout: stop")
+        return self
 
 
 class Learner(Beginner, Protocol):

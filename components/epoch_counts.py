@@ -16,13 +16,13 @@ from base.errors import ConsentError
 from components.contract import Context
 
 
-def counts_of_epoch(ctx: Context, epoch: str, catalogue: str, min_raters: int, counts: np.ndarray) -> np.ndarray:
+def counts_of_epoch(ctx: Context, epoch: str, of: str, min_raters: int, counts: np.ndarray) -> np.ndarray:
     """Return the party's own counts (I + 2,) of this epoch, which are `counts` when there are none yet.
 
-    Kept by catalogue and roster. `ConsentError` when they were released with another threshold: the items
-    between the two would show.
+    Kept by `of` what they are (model and catalogue), and by roster. `ConsentError` when they were released with another
+    threshold: the items between the two would show.
     """
-    name = f"counts.{epoch or 'first'}.{digest([catalogue, *ctx.parties('data_holder')])}"
+    name = f"counts.{epoch or 'first'}.{digest([of, *ctx.parties('data_holder')])}"
     kept = ctx.keys.get(name)
     if kept is None:
         ctx.keys.put(name, json.dumps([min_raters, counts.tolist()]).encode())

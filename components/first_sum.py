@@ -48,6 +48,7 @@ class Beginner(Protocol):
     n: int  # training rows
     held_out: int  # validation rows
     warm: bool  # it holds a part of an earlier model
+    kind: str  # of model: each has counts of its own, over its own split
     catalogue: str  # digest of the sorted item ids
     about: str  # digest of what must be alike at all parties: the catalogue, μ
 
@@ -70,6 +71,10 @@ class Counts:
 
 def first_sum(ctx: Context, params: FirstParams, learner: Beginner, total: Total) -> Counts:
     """Return the counts and the start of all; `SpecMismatch` when banks hold different models to go on from."""
+    ctx.require(
+        params.warm_start or "start" not in ctx.inputs, "a model to go on from is given and not asked for",
+        expected="warm_start: true", found="false", remedy="warm_start: true, or no input `start`",
+    )  # fmt: skip
     own, start = own_counts(ctx, params, learner), learner.start()
     side = np.rint(UNIT * np.concatenate([start.V.ravel(), start.θ])).astype(np.int64)
     more = np.append(side, 1) * learner.warm if params.warm_start else np.empty(0, np.int64)
@@ -83,10 +88,10 @@ def own_counts(ctx: Context, params: FirstParams, learner: Beginner) -> np.ndarr
     """Return [w, n, held-out rows] of this party in this epoch, (I + 2,)."""
     ctx.require(
         not params.early_stopping or learner.held_out >= params.min_count, "too few held-out rows behind a loss",
-        expected=f"at least {params.min_count}", found=learner.held_out, remedy="a larger `validation` in the split",
+        expected=f"at least {params.min_count}", found="fewer", remedy="a larger `validation` in the split",
     )  # fmt: skip
     counts = np.append(learner.w, [learner.n, learner.held_out]).astype(np.int64)
-    return counts_of_epoch(ctx, params.epoch, learner.catalogue, params.min_raters_per_item, counts)
+    return counts_of_epoch(ctx, params.epoch, f"{learner.kind}.{learner.catalogue}", params.min_raters_per_item, counts)
 
 
 def _mean(ctx: Context, learner: Beginner, start: Shared, side: np.ndarray, total: np.ndarray) -> Shared:

@@ -16,7 +16,7 @@ import numpy as np
 from components.contract import Arrays
 from models.row_average import from_digits, to_digits
 
-PLACES = 6  # digits of a loss, whatever base the lanes allow
+BITS = 44  # of a loss on its way
 UNITS = 100  # a loss travels in hundredths
 
 
@@ -37,7 +37,7 @@ class HeldOut:
         if not self.on:
             return np.empty(0, np.int64)
         self._judged = {name: np.array(array) for name, array in arrays().items()}
-        return to_digits(round(UNITS * loss()), self.base, PLACES)
+        return to_digits(round(UNITS * loss()), self.base, -(-BITS // (self.base.bit_length() - 1)))
 
     def take(self, total: np.ndarray) -> dict[str, float]:
         """Compare the loss per row of all parties with the least so far; return it as a metric."""

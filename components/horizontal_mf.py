@@ -75,6 +75,8 @@ def aggregator(ctx: Context, params: HorizontalMfParams) -> Outputs:
 class Learner:
     """One bank's model (`averaging.Learner`)."""
 
+    kind = "mf"
+
     def __init__(self, ctx: Context, params: HorizontalMfParams) -> None:
         """Take the split; `DataError` when its catalogue is not the one of the statistics."""
         tables, statistics = ctx.inputs["ratings"], ctx.inputs["statistics"]
@@ -101,6 +103,8 @@ class Learner:
 
     def _go_on_from(self, start: Arrays) -> None:
         """Take what an earlier model says of the people and items that are still here; the new ones start anew."""
+        self._ctx.require("b_item" in start, "the model to go on from is of another kind", expected="horizontal_mf",
+                          found="another", remedy="name a manifest of this model in load_model")  # fmt: skip
         k, before = self._params.embedding_size, start["Q"].shape[1]
         self._ctx.require(k == before, "the model to go on from has another size", expected=f"embedding_size {before}",
                           found=k, remedy="the embedding_size of that model, or no `start`")  # fmt: skip

@@ -79,6 +79,8 @@ def aggregator(ctx: Context, params: HorizontalNcfParams) -> Outputs:
 class Learner:
     """One bank's model (`averaging.Learner`)."""
 
+    kind = "ncf"
+
     def __init__(self, ctx: Context, params: HorizontalNcfParams) -> None:
         """Take the split."""
         tables = ctx.inputs["ratings"]
@@ -102,6 +104,8 @@ class Learner:
 
     def _go_on_from(self, start: Arrays) -> None:
         """Take what an earlier model says of the people and items that are still here; the new ones start anew."""
+        self._ctx.require("form" in start, "the model to go on from is of another kind", expected="horizontal_ncf",
+                          found="another", remedy="name a manifest of this model in load_model")  # fmt: skip
         form, before = self.model.form, Form.of(start["form"])
         self._ctx.require(form == before, "the model to go on from has other sizes", expected=before, found=form,
                           remedy="the sizes of that model, or no `start`")  # fmt: skip

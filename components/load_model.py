@@ -2,8 +2,7 @@
 
 Every data_holder names the same signed manifest and takes its own part out of its own store; nothing crosses. With
 `latest` it takes the part that this pipeline registered last, and none in its first run: the training then starts anew.
-A party whose latest is another one than the others' is noticed in the first round of training, which is bound to the
-model that it starts from.
+A party whose latest is another one than the others' is noticed in the first sum of the training.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def data_holder(ctx: Context, params: LoadModelParams) -> Outputs:
     ctx.require(
         part is not None or params.manifest == "latest", "no part of this model is in the store",
         expected=f"a part of model {params.manifest[:16]}", found="none",
-        remedy="a model that was registered here by this pipeline; `accord runs` shows its runs",
+        remedy="a model that was registered here by this pipeline; the model's version in MLflow has it",
     )  # fmt: skip
     ctx.metric("found", float(part is not None))
     return {} if part is None else {"start": part}

@@ -40,6 +40,9 @@ LANE, BITS = 32, 16  # of a value; a clipped change is 2^BITS units long
 STANDS_OUT = 3.0  # deviations of the noise in a count: rows with fewer people are not shared
 
 
+ALIKE = ("early_stopping", "speed", "adapt", "warm_start")  # what rounds with noise do not have
+
+
 class RoundsPrivacy(Privacy):
     """`Privacy` of all rounds of a training together."""
 
@@ -106,9 +109,9 @@ class _Rows:
 def train(ctx: Context, params: AveragingParams, privacy: RoundsPrivacy, learner: Learner, total: OpenTotal) -> None:
     """Train; the learner then holds the shared rows and this party's own side. `total` is opened as `paid`."""
     ctx.require(
-        not (params.early_stopping or params.speed or params.adapt) and params.row_share == 1,
+        not any(wanted := [name for name in ALIKE if getattr(params, name)]) and params.row_share == 1,
         "rounds with noise are all alike",
-        expected="early_stopping, speed, adapt: false, row_share: 1", found="another",
+        expected="row_share: 1, without " + ", ".join(ALIKE), found=", ".join(wanted) or "another row_share",
         remedy="leave them out: a loss or a speed that is told is a release of its own",
     )  # fmt: skip
     add, kept = PrivateTotal(ctx, params, privacy, total, params.rounds + 1), ctx.checkpoint.resume()

@@ -271,7 +271,7 @@ class Party(Secret):
         if self._keys.keep(name, lambda: listed) != listed:
             raise StateError(
                 "the same values were in a sum of other parties before", expected="the parties of that sum",
-                found="others", remedy="on_dropout: stop, or run again when the data have changed",
+                found="others", remedy="another seed, or run again when the data have changed",
             )  # fmt: skip
 
     def _claim(self, what: str, number: int, record: bytes) -> None:

@@ -16,6 +16,8 @@ from components.declared import Label
 from pipelines.alignment_terms import REMEDY, Limits, Locate, keep_within, need
 from pipelines.spec import Name, PipelineSpec, Strict
 
+MIN_TO_CONTINUE = 4  # that of crypto.secagg_public, whose numpy a thin worker lacks
+
 
 class SumTerms(Strict):
     """What the parties agree on about sums."""
@@ -38,7 +40,7 @@ def admit_sum(terms: SumTerms, spec: PipelineSpec, step: str, at: Locate) -> Non
         need("protection of sums", {how}, set(terms.protections), at(("steps", step, "params", "protection")))
         _need_one_sum(terms, spec, step, at)
         _need_topology(terms, params, at(("steps", step, "params", "topology")))
-        _need_all(terms, params, at(("steps", step, "params", "on_dropout")))
+        _need_all(terms, params, spec.step_roles(step)["data_holder"], at(("steps", step, "params", "on_dropout")))
     keep_within(params, _limits(terms), step, at)
 
 
@@ -68,9 +70,13 @@ def _need_topology(terms: SumTerms, params: dict[str, Any], where: str) -> None:
                            found=len(terms.sum_rosters), where=where, remedy=REMEDY)  # fmt: skip
 
 
-def _need_all(terms: SumTerms, params: dict[str, Any], where: str) -> None:
+def _need_all(terms: SumTerms, params: dict[str, Any], roster: tuple[str, ...], where: str) -> None:
     """A total without a party and one with it show what that party sent: statistics are of all or not at all."""
     need("on_dropout of sums", {params["on_dropout"]}, set(terms.on_dropout), where)
+    if "rounds" in params and params["on_dropout"] == "stop" and "continue" in terms.on_dropout:
+        raise ConsentError("a training over all beside one without a party would show what that party sent",
+                           expected="continue, in every training of this accord", found="stop", where=where,
+                           remedy="on_dropout: continue, or an accord without it")  # fmt: skip
     if params["on_dropout"] == "continue":
         if (params["protection"], params["topology"]) != ("secagg", "aggregator"):
             raise ConsentError("only sums under masks go on without a party", expected="secagg, with an aggregator",
@@ -80,6 +86,9 @@ def _need_all(terms: SumTerms, params: dict[str, Any], where: str) -> None:
             raise ConsentError("statistics would be of all parties once, and of all but one another time",
                                expected="a step that trains in rounds", found="a sum of statistics", where=where,
                                remedy="on_dropout: stop")  # fmt: skip
+        if len(roster) < MIN_TO_CONTINUE:
+            raise ConsentError("so few parties cannot go on without one", expected=f"{MIN_TO_CONTINUE} data_holders",
+                               found=len(roster), where=where, remedy="on_dropout: stop")  # fmt: skip
 
 
 def _limits(terms: SumTerms) -> Limits:

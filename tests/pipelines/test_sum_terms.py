@@ -3,8 +3,9 @@
 import pytest
 
 from base.errors import ConsentError, SpecError
+from crypto import secagg_public
 from pipelines.load import loads
-from pipelines.sum_terms import SumTerms, admit_sum
+from pipelines.sum_terms import MIN_TO_CONTINUE, SumTerms, admit_sum
 
 BANKS = ["west_bank", "north_bank", "south_bank"]
 TEXT = """\
@@ -89,9 +90,15 @@ TRAINING = TRAINING.replace("  train:", COUNT + "  train:")
 GOING_ON = {"on_dropout": ["stop", "continue"]}
 
 
-def admit_training(params, **terms):
-    spec = loads(TRAINING.replace("{PARAMS}", "{" + params + "}"), "mf.yaml").spec
-    admit_sum(SumTerms(**{**ALLOWED, **terms}), spec, "train", ".".join)
+def admit_training(params, banks=(*BANKS, "east_bank"), **terms):
+    text = TRAINING.replace("{PARAMS}", "{" + params + "}").replace(
+        "[north_bank, south_bank, west_bank]", str([*banks])
+    )
+    text = (
+        text.replace("{north_bank: [", "{east_bank: [ratings, catalogue], north_bank: [") if len(banks) == 4 else text
+    )
+    allowed = {**ALLOWED, "sum_rosters": [[*banks]], **terms}
+    admit_sum(SumTerms(**allowed), loads(text, "mf.yaml").spec, "train", ".".join)
 
 
 def test_a_training_may_go_on_without_who_is_late_where_the_accord_says_so():
@@ -102,6 +109,15 @@ def test_a_training_may_go_on_without_who_is_late_where_the_accord_says_so():
     assert error.value.where == "steps.train.params.on_dropout"
     with pytest.raises(ConsentError, match="only sums under masks"):
         admit_training(f"{params}, protection: paillier", **GOING_ON, protections=["paillier"])
+    with pytest.raises(ConsentError, match="so few parties"):
+        admit_training(params, BANKS, **GOING_ON)
+
+
+def test_where_trainings_go_on_without_a_party_none_is_over_all():
+    """The difference of the two is what that party sent."""
+    with pytest.raises(ConsentError, match="beside one without a party"):
+        admit_training("epoch: may, min_raters_per_item: 12", **GOING_ON)
+    assert MIN_TO_CONTINUE == secagg_public.MIN_TO_CONTINUE
 
 
 def test_statistics_are_of_all_parties_or_of_none():
