@@ -12,10 +12,10 @@ Adversary: as in `masked_sum`, with at most `colluders` data_holders that help t
 one party either the shares of its key or those of its self mask come out, never both, since a party signs one list of
 survivors a round. Against `stop` this gives up that no share of anything exists. A total is then over t parties or
 more, and t − 1 of these together read the last one's part. An aggregator that says of a party in the total that it is
-not can have its change twice. Two totals over the same values, one without a party, would show that party's: so a party keeps,
-for all runs, of whom a sum with these values was, an accord that allows this way has every training go it, and sum 0 is
-over all. After a party was late, an attempt that repeats a round may find it in time and be refused: start a new run.
-Not protected: which party was late.
+not can have its change twice. Two totals over the same values, one without a party, would show that party's: so a party
+keeps, for all runs, of whom a sum with these values was, an accord that allows this way has every training go it, and
+sum 0 is over all. After a party was late, an attempt that repeats a round may find it in time and be refused: start a
+new run. Not protected: which party was late.
 
     t  threshold, the least with 2t > n + colluders    n  data_holders, four or more
 """
