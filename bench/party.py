@@ -130,6 +130,7 @@ def serve(work: Work) -> None:
     inbox.forget(run, STEP, 1)
     sent = sum(e.statement.size for e in store.entries(run) if e.direction == OUT)
     _tell(answers, found | {"bytes": sent, "around": carrier.around})
+    sys.stdin.readline()  # when all have answered: a peer may still wait for the receipt of its last message
     os._exit(0)  # a Flight server waits seconds for its connections to end
 
 

@@ -54,6 +54,8 @@ class Nodes:
             for process in processes.values():
                 process.tell(ports)
             told = {party: process.hear(processes) for party, process in processes.items()}
+            for process in processes.values():
+                process.tell({})
             return {party: told[party] | {"peak": process.end()} for party, process in processes.items()}
 
 
