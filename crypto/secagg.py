@@ -184,9 +184,9 @@ class Party(Secret):
                 found=len(survivors), remedy="a vector was changed or too many parties dropped: start a new attempt",
             )  # fmt: skip
         if self._terms.threshold is not None:
-            parties = sha(*(party.encode() for party in sorted(survivors)))
-            self._claim("survivors", now.number, sha(now.lasting, parties))
-            self._one_list(now, parties)
+            names = [party.encode() for party in sorted(survivors)]
+            self._claim("survivors", now.number, sha(now.lasting, *names))
+            self._one_list(now, sha(*names))
         now.survivors, now.stage = dict(survivors), "agreed"
         listed = list_digest(now.context, survivors)
         return Consent(listed, self._keys.sign(consent_text(self._party, listed)))

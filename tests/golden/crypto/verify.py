@@ -376,13 +376,20 @@ def verify_secagg_run(file):
             "key_shares": {} if t is None else {w: shares[w, u][:34].hex() for w in roster if w not in there},
         }
         kept = raw(v["kept"][u])
-        assert kept.pop(place(v, ("round", v["round"]))) == sha(lasting, hashlib.sha256(packed[u]).digest())
-        assert kept.pop(place(v, ("survivors", v["round"]))) == sha(lasting, *(w.encode() for w in there))
-        claims = [("attempt", i + 1) for i in range(v["attempt"])]
-        claims += [(what, v["attempt"], v["round"]) for what in ("mask", "list")]
-        assert kept.keys() == {place(v, claim) for claim in claims}
+        values, names = hashlib.sha256(packed[u]).digest(), [w.encode() for w in there]
+        claimed(v, kept.pop(place(v, ("round", v["round"]))), sha(lasting, values))
+        if t is not None:  # of whom: in this run, and for ever with these values
+            claimed(v, kept.pop(place(v, ("survivors", v["round"]))), sha(lasting, *names))
+            assert kept.pop(f"secagg.list.{sha(sha(model, rows, layout.encode()), values).hex()}") == sha(*names)
+        assert kept.keys() == {place(v, ("attempt", i + 1)) for i in range(v["attempt"])}
         assert {len(token) for token in kept.values()} == {32}
     assert v["total"] == [sum(column) for column in zip(*(v["values"][u] for u in there), strict=True)]
+
+
+def claimed(v, record, over):
+    """What a round was over, in which attempt, and a random token."""
+    assert record[:40] == over + v["attempt"].to_bytes(8, "big")
+    assert len(record) == 72
 
 
 def verify_offers(v, signers, c, C, s, S, b, context):
