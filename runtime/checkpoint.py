@@ -34,7 +34,8 @@ class FileCheckpoint:
         return self.agreed, load_file(self.directory / f"{self.agreed}.safetensors")
 
     def save(self, round_number: int, state: Arrays) -> None:
-        """Keep the state after a round and forget all but the last two."""
+        """Keep the state after a round and the one before; forget the others, also later ones of an ended attempt."""
         write_whole(self.directory / f"{round_number}.safetensors", arrays_bytes(state), lasting=True)
-        for old in self.rounds()[:-2]:
+        kept = [each for each in self.rounds() if each <= round_number][-2:]
+        for old in set(self.rounds()) - set(kept):
             (self.directory / f"{old}.safetensors").unlink(missing_ok=True)

@@ -52,3 +52,10 @@ def test_a_checkpoint_is_on_the_disk_when_it_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", synced.append)
     FileCheckpoint(tmp_path).save(1, _state(1))
     assert len(synced) == 2  # the file and its name
+
+
+def test_rounds_that_an_earlier_attempt_was_ahead_do_not_push_new_ones_out(tmp_path):
+    checkpoint = FileCheckpoint(tmp_path)
+    for t in (7, 8, 1):  # the parties had no round in common, so the second attempt began anew
+        checkpoint.save(t, {"t": np.array([t])})
+    assert checkpoint.rounds() == [1]
