@@ -18,8 +18,8 @@ from typing import Literal
 
 import numpy as np
 
-from base.canonical import digest
 from components.contract import Arrays, Context
+from components.resume import first_measured
 
 MARKS, PER_OCTAVE, EVEN = 65, 4, 32  # marks of the histogram; the one of a ratio of 1
 Lane = Literal[8, 10, 16, 24, 32]
@@ -57,8 +57,7 @@ class Adaptation:
         if self.on:
             ratio = np.log2((time.monotonic() - started) / max(self._training, 1e-6))
             mark = int(np.clip(EVEN + round(PER_OCTAVE * ratio), 0, MARKS - 1))
-            kept = ctx.keys.keep(f"link.{digest([ctx.run, ctx.step, t])}", lambda: bytes([mark]))
-            self.own_mark = kept[0]
+            self.own_mark = first_measured(ctx, f"link.{t}", bytes([mark]))[0]
 
     def own(self) -> np.ndarray:
         """Return the own mark in an empty histogram; of the first round, one of equal times."""

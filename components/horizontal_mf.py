@@ -28,7 +28,7 @@ from base.canonical import digest
 from components import private_rounds
 from components.averaging import ADVERSARY, MESSAGES, AveragingParams, aggregate, train
 from components.contract import Arrays, Component, Context, Outputs
-from components.id_keys import id_keys, rows_before
+from components.id_keys import part_keys, require_start, rows_before
 from components.private_rounds import RoundsDp
 from components.round_average import Shared
 from components.secure_sum import MIN_PARTIES, open_total
@@ -95,19 +95,15 @@ class Learner:
         self.private = private_streams(ctx.private_rng, tables)
         P = mf.start_factors(self.private("P"), users, k, params.start_deviation)
         self.model = mf.Factors(mu, Q, np.zeros(items), P, np.zeros(users))
-        self._keys = {"user_keys": id_keys(ctx, tables["users"]["user_id"]),
-                      "item_keys": id_keys(ctx, tables["items"]["item_id"])}  # fmt: skip
+        self._keys = part_keys(ctx, tables)
         self.warm = params.warm_start and "start" in ctx.inputs
         if self.warm:
             self._go_on_from(ctx.inputs["start"])
 
     def _go_on_from(self, start: Arrays) -> None:
         """Take what an earlier model says of the people and items that are still here; the new ones start anew."""
-        self._ctx.require("b_item" in start, "the model to go on from is of another kind", expected="horizontal_mf",
-                          found="another", remedy="name a manifest of this model in load_model")  # fmt: skip
-        k, before = self._params.embedding_size, start["Q"].shape[1]
-        self._ctx.require(k == before, "the model to go on from has another size", expected=f"embedding_size {before}",
-                          found=k, remedy="the embedding_size of that model, or no `start`")  # fmt: skip
+        k = self._params.embedding_size
+        require_start(self._ctx, start, "horizontal_mf", "b_item", k, lambda: start["Q"].shape[1])
         trained = np.flatnonzero(start["b_item"] != 0)
         items, old = rows_before(self._keys["item_keys"], start["item_keys"][trained])
         self.model.Q[items], self.model.b_item[items] = start["Q"][trained[old]], start["b_item"][trained[old]]

@@ -27,7 +27,7 @@ from annotated_types import Ge, Gt, Le, MinLen
 
 from components.averaging import ADVERSARY, MESSAGES, AveragingParams, aggregate, train
 from components.contract import Arrays, Component, Context, Outputs
-from components.id_keys import id_keys, rows_before
+from components.id_keys import part_keys, require_start, rows_before
 from components.round_average import Shared
 from components.secure_sum import MIN_PARTIES, open_total
 from components.split_tables import as_array, catalogue_digest, histories, private_streams
@@ -96,19 +96,14 @@ class Learner:
         θ = ncf.start_layers(ctx.shared_rng("layers"), params.form)
         V = ncf.start_rows(ctx.shared_rng("V"), items, params.form, σ)
         self.model = ncf.Model(params.form, θ, V, ncf.start_rows(self.private("P"), users, params.form, σ))
-        self._keys = {"user_keys": id_keys(ctx, tables["users"]["user_id"]),
-                      "item_keys": id_keys(ctx, tables["items"]["item_id"])}  # fmt: skip
+        self._keys = part_keys(ctx, tables)
         self.warm = params.warm_start and "start" in ctx.inputs
         if self.warm:
             self._go_on_from(ctx.inputs["start"])
 
     def _go_on_from(self, start: Arrays) -> None:
         """Take what an earlier model says of the people and items that are still here; the new ones start anew."""
-        self._ctx.require("form" in start, "the model to go on from is of another kind", expected="horizontal_ncf",
-                          found="another", remedy="name a manifest of this model in load_model")  # fmt: skip
-        form, before = self.model.form, Form.of(start["form"])
-        self._ctx.require(form == before, "the model to go on from has other sizes", expected=before, found=form,
-                          remedy="the sizes of that model, or no `start`")  # fmt: skip
+        require_start(self._ctx, start, "horizontal_ncf", "form", self.model.form, lambda: Form.of(start["form"]))
         trained = np.flatnonzero(start["V"].any(axis=1))
         items, old = rows_before(self._keys["item_keys"], start["item_keys"][trained])
         self.model.V[items], self.model.θ[:] = start["V"][trained[old]], start["layers"]

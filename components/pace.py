@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from base.canonical import digest
 from components.contract import Arrays, Context
+from components.resume import first_measured
 
 MARKS, PER_OCTAVE, FASTEST = 192, 8, 2.0**-12  # marks of the histogram, and seconds of its first
 LEAST = 1 / 16  # epochs
@@ -50,8 +50,7 @@ class Pace:
         if self.on:
             seconds = (time.monotonic() - started) / epochs
             mark = int(np.clip(round(PER_OCTAVE * np.log2(max(seconds, FASTEST) / FASTEST)), 0, MARKS - 1))
-            kept = ctx.keys.keep(f"pace.{digest([ctx.run, ctx.step, t])}", lambda: mark.to_bytes(2, "big"))
-            self.own_mark = int.from_bytes(kept, "big")
+            self.own_mark = first_measured(ctx, f"pace.{t}", bytes([mark]))[0]
 
     def own(self) -> np.ndarray:
         """Return the own mark in an empty histogram."""

@@ -39,7 +39,7 @@ vectors of the attempt; a new attempt ends that.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -51,6 +51,7 @@ from base.errors import ConsentError, CryptoError, SpecMismatch, StateError
 from crypto.agreement import frame, hkdf, x25519
 from crypto.masks import add_pads, digest, pack, pair_seed, words_of
 from crypto.packing import Lanes
+from crypto.secagg_claims import Claims, Store
 from crypto.secagg_public import (
     MIN_PARTIES,
     Advert,
@@ -73,7 +74,7 @@ from crypto.shamir import SHARE_BYTES, Share, share
 _NONCE = bytes(12)  # every sealing key is used once: s_u of the round, new, and the receiver are in it
 
 
-class Keys(Protocol):
+class Keys(Store, Protocol):
     """The party's node keys and its lasting store."""
 
     def sign(self, data: bytes) -> bytes:
@@ -81,9 +82,6 @@ class Keys(Protocol):
 
     def verify(self, party: str, data: bytes, signature: bytes) -> None:
         """Raise `PeerForeign` unless `party` signed `data`."""
-
-    def keep(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """Return what is stored under `name`; when nothing is, store `make()` durably first."""
 
 
 class _Round(Secret):
@@ -110,8 +108,8 @@ class Party(Secret):
         if party not in terms.roster:
             raise ConsentError("a party outside the roster", expected=", ".join(terms.roster), found=party)
         # 0. Claiming the lower numbers with it, an attempt never goes back.
-        for attempt in range(1, terms.attempt + 1):
-            self._once("attempt", attempt, ours=attempt == terms.attempt)
+        self._claims = Claims(terms, keys)
+        self._claims.attempt()
         self._key = X25519PrivateKey.generate()
         public = self._key.public_key().public_bytes_raw()
         self.advert = Advert(public, keys.sign(advert_text(terms, party, public)))
@@ -168,7 +166,7 @@ class Party(Secret):
                 (plus if peer < self._party else minus).append(pair_seed(now.key, public, context))
         # All that a peer can make fail is behind; claim the pads, then use them.
         now.values = digest(words)
-        self._claim("round", now.number, sha(now.lasting, now.values))
+        self._claims.over("round", now.number, sha(now.lasting, now.values))
         now.shares, now.offered, now.context = taken
         add_pads(words, plus, minus)
         now.y, now.stage = digest(words), "masked"
@@ -185,8 +183,8 @@ class Party(Secret):
             )  # fmt: skip
         if self._terms.threshold is not None:
             names = [party.encode() for party in sorted(survivors)]
-            self._claim("survivors", now.number, sha(now.lasting, *names))
-            self._one_list(now, sha(*names))
+            self._claims.over("survivors", now.number, sha(now.lasting, *names))
+            self._claims.of(sha(now.over, now.values), sha(*names))
         now.survivors, now.stage = dict(survivors), "agreed"
         listed = list_digest(now.context, survivors)
         return Consent(listed, self._keys.sign(consent_text(self._party, listed)))
@@ -264,47 +262,3 @@ class Party(Secret):
             found = "no round" if self._round is None else self._round.stage
             raise StateError("not the time for this request", expected=stage, found=found)
         return self._round
-
-    def _one_list(self, now: _Round, listed: bytes) -> None:
-        """Keep of whom a sum with these own values is, in whatever run: over others too it would show who differs."""
-        name = f"secagg.list.{sha(now.over, now.values).hex()}"
-        if self._keys.keep(name, lambda: listed) != listed:
-            raise StateError(
-                "the same values were in a sum of other parties before", expected="the parties of that sum",
-                found="others", remedy="another seed, or run again when the data have changed",
-            )  # fmt: skip
-
-    def _claim(self, what: str, number: int, record: bytes) -> None:
-        """Claim a round for this attempt, over `record`, for ever: `StateError` when it was over something else.
-
-        One durable record where no earlier attempt came as far, as in every first attempt; two where one did.
-        """
-        ours = record + self._terms.attempt.to_bytes(8, "big")
-        own = ours + os.urandom(32)
-        kept = self._keys.keep(self._name(what, number), lambda: own)
-        if not kept.startswith(record):
-            raise StateError(
-                "a second sum of one round over something else would show a party's part",
-                expected="the same roster, survivors, model, rows and values", found=f"round {number} differs",
-                remedy="start a new run",
-            )  # fmt: skip
-        if kept.startswith(ours) and kept != own:
-            raise self._again(what, number)
-        if kept != own:
-            self._once(what, self._terms.attempt, number)
-
-    def _once(self, *what: object, ours: bool = True) -> None:
-        """Claim a number for ever; `StateError` when it was claimed before (by this process or an earlier life)."""
-        token = os.urandom(32)
-        if self._keys.keep(self._name(*what), lambda: token) != token and ours:
-            raise self._again(*what)
-
-    @staticmethod
-    def _again(*what: object) -> StateError:
-        return StateError(
-            f"a second {what[0]} of one number would use a pad twice", expected="numbers that never come back",
-            found=f"{what[0]} {what[1:]} again", remedy="start a new attempt",
-        )  # fmt: skip
-
-    def _name(self, *what: object) -> str:
-        return "secagg." + sha(self._terms.run.encode(), repr(what).encode()).hex()

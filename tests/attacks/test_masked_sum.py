@@ -23,6 +23,7 @@ from components.words import recv_words
 from crypto.masks import pack, pair_seed, unpack
 from crypto.packing import Lanes
 from crypto.secagg import Party
+from crypto.secagg_claims import Claims
 from crypto.secagg_public import Advert, Consent, Total
 from runtime.keys import PartyKeys
 
@@ -67,8 +68,8 @@ def forgetful(monkeypatch):
     """Weakened: parties and aggregator do not remember what was summed."""
     inner = masked_sum._collect
     monkeypatch.setattr(masked_sum, "_collect", lambda ctx, terms, done: inner(ctx, terms, set()))
-    monkeypatch.setattr(Party, "_once", lambda self, *what, ours=True: None)
-    monkeypatch.setattr(Party, "_claim", lambda self, what, number, record: None)
+    monkeypatch.setattr(Claims, "attempt", lambda self: None)
+    monkeypatch.setattr(Claims, "over", lambda self, what, number, record: None)
 
 
 def lying(**changes):

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from gmpy2 import mpz
 
-from crypto import masks, secagg, shamir
+from crypto import masks, secagg, secagg_claims, shamir
 from crypto.blind_rsa import digest, tag
 from crypto.curve import CurveSecret, hash_to_curve, tag_bytes, tags
 from crypto.keyed_hash import EphemeralKey
@@ -203,8 +203,10 @@ class FixedNode:
     def do(self, work, *args):
         """Call a method of the party while all that it draws comes from this node."""
         generate = SimpleNamespace(generate=lambda: X25519PrivateKey.from_private_bytes(self.draw()))
+        system = SimpleNamespace(urandom=lambda _: self.draw())
         with (
-            patch.object(secagg, "os", SimpleNamespace(urandom=lambda _: self.draw())),
+            patch.object(secagg, "os", system),
+            patch.object(secagg_claims, "os", system),
             patch.object(secagg, "X25519PrivateKey", generate),
             patch.object(shamir, "polynomial", self.polynomial),
         ):
