@@ -1,31 +1,21 @@
 """A step that adds noise: what is wrong in `dp` is named by line, and what the accord does not name spends nothing."""
 
 import pytest
+from item_pipeline import ITEMS
 
 from base.errors import ConsentError, SpecError
 from components.private_sum import Privacy
 from pipelines.load import loads
 from pipelines.privacy_terms import PrivacyTerms, admit_privacy
 
-TEXT = """\
-pipeline: items
-accord: demo
-seed: 1
-initiator: north_bank
-roles: {data_holder: [north_bank, south_bank, west_bank], aggregator: [bureau]}
-steps:
-  load:
-    component: load_tables
-    params: {data_sets: {north_bank: SETS, south_bank: SETS, west_bank: SETS}}
-  split: {component: split_leave_one_out, inputs: {tables: load.tables}}
-  train:
-    component: horizontal_ease
-    inputs: {ratings: split.ratings}
+TEXT = (
+    ITEMS
+    + """\
     params:
       reg: 300
       dp: DP
 """
-TEXT = TEXT.replace("SETS", "[ratings, catalogue]")
+)
 GOOD = "{epsilon: 1.0, delta: 1.0e-6, clip: 30, data_set: ratings}"
 LIMIT = {"epsilon": 3.0, "delta": 1e-6}
 TERMS = {"privacy": {"ratings": LIMIT}}

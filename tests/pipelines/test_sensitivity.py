@@ -1,6 +1,7 @@
 """Sums are protected as the most sensitive column asks for that they depend on, through all steps before them."""
 
 import pytest
+from item_pipeline import ITEMS
 
 from base.errors import ConsentError
 from components.registry import catalogue
@@ -13,24 +14,13 @@ from pipelines.privacy_terms import PrivacyTerms, admit_privacy
 from pipelines.sensitivity import admit_sensitivity
 
 BANKS = ["north_bank", "south_bank", "west_bank"]
-TEXT = """\
-pipeline: items
-accord: demo
-seed: 1
-initiator: north_bank
-roles: {data_holder: [north_bank, south_bank, west_bank], aggregator: [bureau]}
-steps:
-  load:
-    component: load_tables
-    params: {data_sets: {north_bank: SETS, south_bank: SETS, west_bank: SETS}}
-  split: {component: split_leave_one_out, inputs: {tables: load.tables}}
-  train:
-    component: horizontal_ease
-    inputs: {ratings: split.ratings}
+TEXT = (
+    ITEMS
+    + """\
     params:
       protection: secagg
 """
-TEXT = TEXT.replace("SETS", "[ratings, catalogue]")
+)
 DP = "      dp: {epsilon: 1.0, delta: 1.0e-6, clip: 30, data_set: ratings}\n"
 
 

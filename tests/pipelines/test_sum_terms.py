@@ -1,6 +1,7 @@
 """A step that sums over parties keeps to the accord, by default too, and a refusal says where."""
 
 import pytest
+from item_pipeline import ITEMS
 
 from base.errors import ConsentError, SpecError
 from crypto import secagg_public
@@ -8,23 +9,7 @@ from pipelines.load import loads
 from pipelines.sum_terms import MIN_TO_CONTINUE, SumTerms, admit_sum
 
 BANKS = ["west_bank", "north_bank", "south_bank"]
-TEXT = """\
-pipeline: items
-accord: demo
-seed: 1
-initiator: north_bank
-roles: {data_holder: [north_bank, south_bank, west_bank], aggregator: [bureau]}
-steps:
-  load:
-    component: load_tables
-    params: {data_sets: {north_bank: SETS, south_bank: SETS, west_bank: SETS}}
-  split: {component: split_leave_one_out, inputs: {tables: load.tables}}
-  train:
-    component: horizontal_ease
-    inputs: {ratings: split.ratings}
-    params: {PARAMS}
-"""
-TEXT = TEXT.replace("SETS", "[ratings, catalogue]")
+TEXT = ITEMS + "    params: {PARAMS}\n"
 ALLOWED = {"protections": ["secagg"], "epoch": "may", "min_raters": 12, "min_pairs": 4, "sum_rosters": [BANKS]}
 
 
